@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libcroft: run commands behind a boundary.
+ *
+ * The path through this header is policy -> environment -> execute(name, input) -> receipt. Callers
+ * see environments, commands and receipts, never engines. Functions return 0 (or a value) on success
+ * and a negative errno on failure with croft_error() holding one sentence; nothing here prints or
+ * exits. A struct croft is not thread-safe; use one per thread.
+ */
+#ifndef CROFT_H
+#define CROFT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CROFT_VERSION "0.1.0"
+
+/* Exit statuses that croft itself gives; stable. */
+enum croft_exit {
+	CROFT_EXIT_TIMEOUT = 124,
+	CROFT_EXIT_FAILED = 125,
+	CROFT_EXIT_REFUSED = 126,
+	CROFT_EXIT_NOT_FOUND = 127,
+};
+
+enum croft_format { CROFT_TEXT, CROFT_JSON };
+
+struct croft;
+struct croft_policy;
+struct croft_env;
+struct croft_receipt;
+
+struct croft *croft_new(void);
+void croft_free(struct croft *c);
+/* The last failure: one sentence, and the exit status that stands for it. */
+const char *croft_error(const struct croft *c);
+int croft_error_exit(const struct croft *c);
+
+/* ---- policy ---- */
+
+/* Where the layers come from. Zero-initialise; unset members mean "as usual". */
+struct croft_policy_options {
+	const char *directory;    /* where the project is sought; NULL: current directory */
+	const char *policy_file;  /* --policy: replaces the user and project layers */
+	const char *profile;      /* --profile */
+	const char *tier;         /* --tier */
+	const char *const *read;  /* each list NULL-terminated, or NULL */
+	const char *const *write;
+	const char *const *deny;
+	const char *const *hosts;
+	const char *const *env;   /* "K" passes the caller's value, "K=V" sets */
+	const char *const *set;   /* "limits.memory=2G" and other dotted keys */
+};
+
+/* Resolve the layers into one policy. Nothing has run or been created when this fails. */
+int croft_policy_load(struct croft *c, const struct croft_policy_options *o,
+	struct croft_policy **ret);
+void croft_policy_free(struct croft_policy *p);
+const char *croft_policy_digest(const struct croft_policy *p);
+/* Reports: caller frees *ret. */
+int croft_policy_show(struct croft *c, const struct croft_policy *p, enum croft_format f, char **ret);
+int croft_policy_explain(struct croft *c, const struct croft_policy *p, const char *path,
+	enum croft_format f, char **ret);
+int croft_policy_diff(struct croft *c, const struct croft_policy *a, const struct croft_policy *b,
+	enum croft_format f, char **ret); /* returns the number of differences */
+/* Check one file as the layer it would be, without resolving. */
+int croft_policy_check(struct croft *c, const char *file);
+/* Record the user's approval of the exact bytes of a project file (default: the project's croft.yaml). */
+int croft_policy_trust(struct croft *c, const char *file, bool revoke, char **ret_text);
+
+/* ---- environment ---- */
+
+struct croft_env_options {
+	const char *workspace;  /* NULL: found from the current directory */
+	bool discard;           /* changes to the workspace are thrown away */
+	bool allow_degraded;    /* accept what the machine cannot enforce; recorded */
+};
+
+/* An unnamed, short-lived environment when name is NULL. */
+int croft_env_open(struct croft *c, const char *name, const struct croft_policy *p,
+	const struct croft_env_options *o, struct croft_env **ret);
+void croft_env_close(struct croft_env *e);
+/* What would be set up, in order. */
+int croft_env_plan(struct croft_env *e, const char *const *argv, enum croft_format f, char **ret);
+
+/* ---- execute ---- */
+
+struct croft_input {
+	const char *const *argv; /* NULL-terminated */
+	int fd[3];               /* stdin, stdout, stderr of the command; -1 is /dev/null */
+	const char *label;       /* free text recorded in the receipt, or NULL */
+};
+
+/* name: "exec". Runs to the end. The receipt exists whenever the command was started. */
+int croft_execute(struct croft_env *e, const char *name, const struct croft_input *in,
+	struct croft_receipt **ret);
+
+void croft_receipt_free(struct croft_receipt *r);
+int croft_receipt_exit(const struct croft_receipt *r); /* as the shell would see it */
+const char *croft_receipt_id(const struct croft_receipt *r);
+const char *croft_receipt_json(const struct croft_receipt *r);
+const char *croft_receipt_text(const struct croft_receipt *r, bool verbose);
+
+/* ---- questions ---- */
+
+/* Why was this denied ("RUN" or "RUN.N"; NULL: the latest run), and what would allow it. */
+int croft_why(struct croft *c, const char *id, enum croft_format f, char **ret);
+/* What this machine can enforce. Returns 0 when the default tier holds, 1 when not. */
+int croft_doctor(struct croft *c, enum croft_format f, char **ret);
+/* Run the escape probes. Returns the number of escapes. */
+int croft_prove(struct croft *c, const char *tier, const char *only, enum croft_format f, char **ret);
+/* Inside the sandbox: one probe, by id; exit status per src/prove/prove.h. */
+int croft_probe_main(int argc, char **argv);
+/* Run a command observed, and propose the narrowest policy as a diff. Applies nothing. */
+int croft_learn(struct croft *c, const struct croft_policy *p, const struct croft_env_options *o,
+	const struct croft_input *in, enum croft_format f, char **ret, int *ret_exit);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

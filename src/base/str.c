@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Text helpers: see str.h. */
+#include "base/str.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+
+bool str_ends(const char *s, const char *suffix)
+{
+	size_t n = strlen(s), m = strlen(suffix);
+
+	return n >= m && memcmp(s + n - m, suffix, m) == 0;
+}
+
+size_t utf8_len(const char *s, size_t n)
+{
+	const unsigned char *p = (const unsigned char *)s;
+	size_t len;
+	uint32_t cp;
+	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+
+	if (n == 0)
+		return 0;
+	if (p[0] < 0x80)
+		return 1;
+	if (p[0] >= 0xc2 && p[0] <= 0xdf)
+		len = 2;
+	else if (p[0] >= 0xe0 && p[0] <= 0xef)
+		len = 3;
+	else if (p[0] >= 0xf0 && p[0] <= 0xf4)
+		len = 4;
+	else
+		return 0;
+	if (len > n)
+		return 0;
+	cp = p[0] & (0xffu >> (len + 1));
+	for (size_t i = 1; i < len; i++) {
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+		cp = cp << 6 | (p[i] & 0x3f);
+	}
+	if (cp < least[len] || cp > 0x10ffff || (cp >= 0xd800 && cp <= 0xdfff))
+		return 0;
+	return len;
+}
+
+bool utf8_valid(const char *s, size_t n)
+{
+	for (size_t i = 0; i < n;) {
+		size_t len = utf8_len(s + i, n - i);
+
+		if (len == 0)
+			return false;
+		i += len;
+	}
+	return true;
+}
+
+static uint32_t utf8_decode(const char *s, size_t len)
+{
+	const unsigned char *p = (const unsigned char *)s;
+	uint32_t cp = len == 1 ? p[0] : p[0] & (0xffu >> (len + 1));
+
+	for (size_t i = 1; i < len; i++)
+		cp = cp << 6 | (p[i] & 0x3f);
+	return cp;
+}
+
+/* Characters that change how the text around them is read: never shown raw. */
+static bool display_unsafe(uint32_t cp)
+{
+	return cp < 0x20 || (cp >= 0x7f && cp < 0xa0) || (cp >= 0x200b && cp <= 0x200f) ||
+	       (cp >= 0x2028 && cp <= 0x202e) || (cp >= 0x2060 && cp <= 0x206f) || cp == 0xfeff ||
+	       cp == 0xad || cp == 0x061c || (cp >= 0xe0000 && cp <= 0xe007f);
+}
+
+void str_show(struct buf *out, const char *s, size_t n)
+{
+	for (size_t i = 0; i < n;) {
+		size_t len = utf8_len(s + i, n - i);
+
+		if (len == 0) {
+			buf_addf(out, "\\x%02x", (unsigned char)s[i]);
+			i++;
+			continue;
+		}
+		if (!display_unsafe(utf8_decode(s + i, len)))
+			buf_add(out, s + i, len);
+		else if (len == 1)
+			buf_addf(out, "\\x%02x", (unsigned char)s[i]);
+		else
+			buf_addf(out, "\\u{%x}", utf8_decode(s + i, len));
+		i += len;
+	}
+}
+
+bool str_u64(const char *s, uint64_t max, uint64_t *ret)
+{
+	uint64_t v = 0;
+
+	if (!*s)
+		return false;
+	for (; *s; s++) {
+		unsigned d = (unsigned)(*s - '0');
+
+		if (d > 9 || v > (UINT64_MAX - d) / 10)
+			return false;
+		v = v * 10 + d;
+	}
+	if (v > max)
+		return false;
+	*ret = v;
+	return true;
+}
+
+/*
+ * Parse "<int>[.<up to 3 digits>]" into thousandths; returns the rest of the string or NULL.
+ * The integer part is bounded so that scaling by a unit below cannot overflow.
+ */
+static const char *parse_milli(const char *s, uint64_t *ret_milli)
+{
+	uint64_t whole = 0, frac = 0, scale = 100;
+
+	if (*s < '0' || *s > '9')
+		return NULL;
+	for (; *s >= '0' && *s <= '9'; s++) {
+		whole = whole * 10 + (uint64_t)(*s - '0');
+		if (whole > 1000000000000ull)
+			return NULL;
+	}
+	if (*s == '.') {
+		s++;
+		if (*s < '0' || *s > '9')
+			return NULL;
+		for (; *s >= '0' && *s <= '9'; s++) {
+			frac += (uint64_t)(*s - '0') * scale;
+			scale /= 10;
+		}
+	}
+	*ret_milli = whole * 1000 + frac;
+	return s;
+}
+
+bool str_milli(const char *s, uint64_t max_milli, uint64_t *ret_milli)
+{
+	uint64_t v;
+	const char *rest = parse_milli(s, &v);
+
+	if (!rest || *rest || v > max_milli)
+		return false;
+	*ret_milli = v;
+	return true;
+}
+
+bool str_size(const char *s, uint64_t *ret_b)
+{
+	static const char units[] = "KMGT";
+	uint64_t milli, mult = 1;
+	const char *rest = parse_milli(s, &milli);
+	const char *u;
+
+	if (!rest)
+		return false;
+	if (*rest && (u = strchr(units, *rest & ~0x20)) && *u) {
+		for (long i = 0; i <= u - units; i++)
+			mult *= 1024;
+		rest++;
+	}
+	if (rest[0] == 'i' && rest[1] == 'B')
+		rest++;
+	if (*rest == 'B')
+		rest++;
+	if (*rest || (milli / 1000) > (UINT64_MAX / 2) / mult)
+		return false;
+	*ret_b = milli / 1000 * mult + milli % 1000 * mult / 1000;
+	return true;
+}
+
+bool str_duration(const char *s, uint64_t *ret_ms)
+{
+	static const struct {
+		const char *unit;
+		uint64_t ms;
+	} units[] = {{"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000},
+		{"d", 86400000}};
+	uint64_t milli;
+	const char *rest = parse_milli(s, &milli);
+
+	if (!rest || milli > 1000000000000ull)
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(units); i++) {
+		if (!str_eq(rest, units[i].unit))
+			continue;
+		*ret_ms = milli * units[i].ms / 1000;
+		return true;
+	}
+	return false;
+}
+
+/* Edit distance with adjacent transpositions, for names shorter than the row. */
+static size_t edit_distance(const char *a, const char *b)
+{
+	enum { ROW = 64 };
+	size_t n = strlen(a), m = strlen(b);
+	size_t d[3][ROW];
+
+	if (n >= ROW || m >= ROW)
+		return ROW;
+	for (size_t j = 0; j <= m; j++)
+		d[0][j] = j;
+	for (size_t i = 1; i <= n; i++) {
+		size_t *cur = d[i % 3], *prev = d[(i + 2) % 3], *prev2 = d[(i + 1) % 3];
+
+		cur[0] = i;
+		for (size_t j = 1; j <= m; j++) {
+			size_t best = prev[j - 1] + (a[i - 1] != b[j - 1]);
+
+			best = MIN_OF(best, prev[j] + 1);
+			best = MIN_OF(best, cur[j - 1] + 1);
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+				best = MIN_OF(best, prev2[j - 2] + 1);
+			cur[j] = best;
+		}
+	}
+	return d[n % 3][m];
+}
+
+const char *str_nearest(const char *s, const char *const *names, size_t n)
+{
+	const char *best = NULL;
+	size_t best_d = strlen(s) / 2 + 1;
+
+	for (size_t i = 0; i < n; i++) {
+		size_t d = edit_distance(s, names[i]);
+
+		if (d < best_d) {
+			best_d = d;
+			best = names[i];
+		}
+	}
+	return best;
+}
+
+bool str_wild(const char *pattern, const char *name)
+{
+	const char *star = NULL, *back = NULL;
+
+	while (*name) {
+		if (*pattern == '*') {
+			star = pattern++;
+			back = name;
+		} else if (*pattern == '?' || *pattern == *name) {
+			pattern++;
+			name++;
+		} else if (star) {
+			pattern = star + 1;
+			name = ++back;
+		} else {
+			return false;
+		}
+	}
+	while (*pattern == '*')
+		pattern++;
+	return !*pattern;
+}
+
+bool strlist_addn(struct strlist *l, const char *s, size_t n)
+{
+	char *copy;
+
+	if (l->n >= l->max)
+		return false;
+	if (l->n == l->cap) {
+		size_t cap = l->cap ? l->cap * 2 : 8;
+		char **v = realloc(l->v, cap * sizeof(*v));
+
+		if (!v)
+			return false;
+		l->v = v;
+		l->cap = cap;
+	}
+	copy = strndup(s, n);
+	if (!copy)
+		return false;
+	l->v[l->n++] = copy;
+	return true;
+}
+
+bool strlist_add(struct strlist *l, const char *s)
+{
+	return strlist_addn(l, s, strlen(s));
+}
+
+bool strlist_has(const struct strlist *l, const char *s)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (str_eq(l->v[i], s))
+			return true;
+	return false;
+}
+
+static int strlist_cmp(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void strlist_sort(struct strlist *l)
+{
+	if (l->n)
+		qsort(l->v, l->n, sizeof(*l->v), strlist_cmp);
+}
+
+void strlist_done(struct strlist *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		free(l->v[i]);
+	free(l->v);
+	*l = STRLIST_INIT(l->max);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The broker performs path-changing system calls on behalf of the sandbox, so that rules which
+ * neither mounts nor Landlock can express hold without a race.
+ *
+ * Purpose: deny or read-only inside a writable tree, names that do not exist yet, and metadata
+ *          (mode, owner, times, xattrs), which Landlock does not govern.
+ * Trust:   it lives inside the boundary (same root, same Landlock domain, no capabilities), so being
+ *          fooled gains nothing beyond what the sandbox already has minus the rules. It never lets the
+ *          kernel re-read a path it has judged: it acts itself and returns the result or the fd.
+ * Failure: when it dies the kernel answers brokered calls with ENOSYS: closed, not open.
+ */
+#ifndef CROFT_ENGINE_BROKER_H
+#define CROFT_ENGINE_BROKER_H
+
+#include <stdbool.h>
+
+#include "policy/policy.h"
+
+struct broker {
+	int listener;  /* seccomp notification fd */
+	int notices;   /* SOCK_SEQPACKET to the supervisor; sends never block (drops are counted) */
+	const struct policy *policy;
+	/* Trees of the sandbox's own (private /tmp, HOME…) where everything is allowed; NULL-terminated. */
+	const char *const *scratch;
+	bool observe_reads; /* also judge and report reads (SECCOMP_NOTIFY_READS) */
+};
+
+/* Serve until the listener closes. Runs in its own process; returns its exit status. */
+int broker_serve(const struct broker *b);
+
+#endif

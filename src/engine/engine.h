@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One engine implements one tier behind this vtable. Engines do not know each other; core knows only
+ * this header.
+ *
+ * Order: probe() -> plan() -> start(): the sandbox's first process sets itself up, locks itself down
+ * and reports READY, then waits; core enters it into the cgroup, serves the watchers and says GO;
+ * only then does the command exist.
+ */
+#ifndef CROFT_ENGINE_ENGINE_H
+#define CROFT_ENGINE_ENGINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "engine/plan.h"
+#include "policy/policy.h"
+
+/* What to run. Borrowed strings; all paths absolute. */
+struct request {
+	char *const *argv;
+	char *const *envp;      /* complete: nothing of the caller's environment is added */
+	const char *cwd;        /* canonical, inside the workspace */
+	const char *workspace;  /* canonical */
+	const char *home;       /* where HOME is, inside and outside */
+	bool discard;           /* workspace on an ephemeral overlay */
+	int stdio[3];           /* what the command gets as 0, 1, 2 */
+	bool tty;               /* stdio[] holds a pty slave that becomes the controlling terminal */
+	int tty_fd;             /* that slave, or -1 */
+};
+
+/* What was really enforced: filled by the sandbox itself while locking down, echoed in the receipt. */
+struct enforced {
+	int32_t landlock_abi; /* 0: none */
+	uint32_t landlock_rules;
+	uint32_t seccomp_insns;
+	uint8_t landlock_tcp; /* TCP closed by Landlock */
+	uint8_t landlock_scoped;
+	uint8_t ns_user, ns_mount, ns_pid, ns_net, ns_ipc, ns_uts, ns_cgroup, ns_time;
+	uint8_t no_new_privs;
+	uint8_t caps_empty;
+	uint8_t keyring_new;
+	uint8_t groups_dropped; /* supplementary groups gone */
+	uint8_t decoys;         /* decoy filesystem serving */
+	uint8_t rlimit_pids, rlimit_memory;
+	uint32_t mounts;
+};
+
+enum sandbox_fd { SANDBOX_FD_NOTIFY, SANDBOX_FD_DECOY, SANDBOX_FD_UPPER, SANDBOX_FD_NOTICES, SANDBOX_FD_NUM };
+
+/* A started sandbox, as the supervisor holds it. */
+struct sandbox {
+	pid_t pid;   /* its first process, in our pid namespace */
+	int pidfd;   /* -1 where the kernel has none */
+	int control; /* SOCK_SEQPACKET to it */
+	int fd[SANDBOX_FD_NUM]; /* received with READY, -1 unused */
+	struct enforced enforced;
+};
+
+struct engine {
+	const char *name;
+	enum tier tier;
+	/* Can this machine hold this tier? Tried by doing; on failure `e` has the reason and the fix. */
+	int (*probe)(struct err *e);
+	int (*plan)(struct plan *ret, const struct policy *p, const struct request *r, struct err *e);
+	/* Returns once the child exists; set-up errors arrive as control messages. */
+	int (*start)(struct sandbox *s, const struct plan *p, const struct request *r, int cgroup_fd,
+		struct err *e);
+};
+
+extern const struct engine engine_process;
+extern const struct engine engine_namespace;
+
+/* Control messages (engine/init.c), fixed size, checked on receipt. */
+enum control_type { CONTROL_READY = 1, CONTROL_GO, CONTROL_STARTED, CONTROL_FAILED, CONTROL_EXIT,
+	CONTROL_STOPPED, CONTROL_NUM };
+
+struct control_msg {
+	uint32_t type;
+	int32_t status;           /* EXIT, STOPPED: wait status */
+	uint32_t err_kind;        /* FAILED */
+	int32_t errnum;
+	uint64_t utime_us, stime_us, maxrss_kb; /* EXIT */
+	uint32_t fd_mask;         /* READY: which enum sandbox_fd follow as SCM_RIGHTS, in order */
+	struct enforced enforced; /* READY */
+	char msg[ERR_MSG_MAX];    /* FAILED */
+};
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A plan is the policy compiled for one engine: an ordered list of operations, data only. What
+ * --dry-run prints is exactly what set-up executes, in this order.
+ */
+#ifndef CROFT_ENGINE_PLAN_H
+#define CROFT_ENGINE_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "policy/policy.h"
+
+#define PLAN_OPS_MAX 20000u
+
+enum plan_op_kind {
+	PLAN_SCRATCH, /* a writable directory on the private tmpfs at dst, mode */
+	PLAN_DIR,     /* a plain directory in the private root */
+	PLAN_BIND,    /* host src at dst: read-only, or writable */
+	PLAN_FILE,    /* small generated file: text at dst, read-only */
+	PLAN_SYMLINK, /* symlink dst -> src */
+	PLAN_PROC,    /* fresh proc */
+	PLAN_DEVICE,  /* host device node src at dst */
+	PLAN_DEVPTS,  /* private pts instance */
+	PLAN_OVERLAY, /* src below a discarded upper layer at dst */
+	PLAN_MASK,    /* nothing readable or writable at dst */
+	PLAN_DECOY,   /* dst refuses and tells when touched */
+	PLAN_LANDLOCK, /* Landlock rule on dst: read, write or device (process tier lists these itself) */
+	PLAN_OP_NUM,
+};
+extern const char *const plan_op_names[PLAN_OP_NUM];
+
+struct plan_op {
+	enum plan_op_kind kind;
+	enum access access; /* BIND, LANDLOCK */
+	bool is_dir;
+	mode_t mode;
+	char *src;
+	char *dst;
+	dev_t dev; /* BIND, DEVICE, OVERLAY: identity of src when the plan was made */
+	ino_t ino;
+	const struct policy_rule *rule; /* why; may be NULL */
+};
+
+struct plan {
+	enum tier tier;
+	struct plan_op *ops;
+	size_t n;
+	size_t cap;
+	bool broker;            /* needs the broker process */
+	unsigned seccomp_flags; /* enum seccomp_flags */
+	struct strlist notes;   /* degradations known before start: recorded in the receipt */
+	const struct policy *policy;
+};
+
+struct plan_op *plan_add(struct plan *p, enum plan_op_kind kind, const char *src, const char *dst);
+int plan_note(struct plan *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void plan_print(const struct plan *p, struct buf *out);
+void plan_json(const struct plan *p, struct json *j, const char *key);
+void plan_done(struct plan *p);
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Privilege that must be gone before untrusted code runs, and the proof that it is. */
+#ifndef CROFT_OS_CAPS_H
+#define CROFT_OS_CAPS_H
+
+#include "base/err.h"
+
+/*
+ * Drop the bounding set, ambient, inheritable, permitted and effective sets, lock securebits
+ * (where permitted), set no_new_privs; then read back and fail unless every set is empty.
+ */
+int caps_drop_all(struct err *e);
+/* Join a new, empty session keyring. Returns 0, or 1 when the kernel has no keyrings. */
+int keyring_new_session(struct err *e);
+
+#endif

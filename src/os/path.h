@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Paths become file descriptors once. openat2 where the kernel has it, a component-wise O_NOFOLLOW
+ * walk where it does not; both refuse symlinks and magic links unless told otherwise.
+ */
+#ifndef CROFT_OS_PATH_H
+#define CROFT_OS_PATH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#define PATH_NO_SYMLINKS 1u /* any symlink on the way is ELOOP */
+#define PATH_BENEATH 2u     /* may not leave dirfd by "..", absolute path or symlink */
+
+/* open relative to dirfd (AT_FDCWD for absolute paths). Returns fd (O_CLOEXEC added) or -errno. */
+int path_open(int dirfd, const char *path, int oflags, unsigned flags);
+/* Absolute path of an open descriptor, as the kernel names it. -errno, or -ENOENT when deleted. */
+int path_of_fd(int fd, char *ret, size_t size);
+/* Follow symlinks once: O_PATH fd of the object and its canonical name. Returns fd or -errno. */
+int path_resolve(const char *path, char *ret_canonical, size_t size);
+
+/* Whole small file into a buffer (b->max bounds it). -EFBIG when larger. */
+int file_read_at(int dirfd, const char *path, struct buf *ret);
+int file_read_fd(int fd, struct buf *ret);
+/* Write all bytes, restarting on EINTR and short writes. */
+int fd_write_all(int fd, const void *p, size_t n);
+/* One write of a short text into an existing kernel file such as uid_map; 0 or -errno. */
+int file_poke_at(int dirfd, const char *path, const char *text);
+/* Replace a file so that a reader or a crash sees the old or the new content, never a mixture. */
+int file_replace_at(int dirfd, const char *name, const void *p, size_t n, mode_t mode);
+/* mkdir -p with the given mode for new directories, refusing symlinks; returns an O_PATH fd. */
+int dir_make(const char *path, mode_t mode);
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a sandbox may do, as one resolved value.
+ *
+ * Purpose: turn layers of YAML into one canonical policy with a digest, and answer questions of it.
+ * Trust:   text comes from anyone (a project file is written by whoever wrote the repository); it is
+ *          parsed strictly, with maxima, and nothing here does I/O, so all of it can be fuzzed.
+ * Order:   policy_layer_parse() per file -> policy_resolve() over the layers -> policy_access() etc.
+ * Failure: any doubt is an error with file, line, column; no partial policy is ever returned.
+ */
+#ifndef CROFT_POLICY_POLICY_H
+#define CROFT_POLICY_POLICY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/digest.h"
+#include "base/err.h"
+#include "base/str.h"
+
+#define POLICY_FILE_MAX_B (4u << 20) /* bytes in one policy file */
+#define POLICY_RULES_MAX 16384u      /* filesystem rules in one layer and in the result */
+#define POLICY_LIST_MAX 4096u        /* entries of any other list */
+#define POLICY_PATH_MAX 4096u
+#define POLICY_DEPTH_MAX 16u
+
+enum policy_layer_kind {
+	LAYER_FLOOR,   /* built into croft; cannot be widened by anyone */
+	LAYER_PROFILE, /* built-in profile, chosen by name */
+	LAYER_SYSTEM,  /* /etc/croft/policy.yaml: a ceiling for every layer after it */
+	LAYER_USER,    /* the user's own file */
+	LAYER_PROJECT, /* croft.yaml in the workspace: narrows freely, widens only when trusted */
+	LAYER_CLI,     /* command line */
+	LAYER_NUM,
+};
+
+enum tier { TIER_AUTO, TIER_PROCESS, TIER_NAMESPACE, TIER_NUM };
+enum threat { THREAT_TRUSTED, THREAT_RISKY, THREAT_HOSTILE, THREAT_NUM };
+enum observe { OBSERVE_OFF, OBSERVE_WRITES, OBSERVE_FULL, OBSERVE_NUM };
+enum access { ACCESS_DENY, ACCESS_READ, ACCESS_WRITE, ACCESS_NUM };
+
+extern const char *const policy_layer_names[LAYER_NUM];
+extern const char *const policy_tier_names[TIER_NUM];
+extern const char *const policy_threat_names[THREAT_NUM];
+extern const char *const policy_observe_names[OBSERVE_NUM];
+extern const char *const policy_access_names[ACCESS_NUM]; /* "deny" "read" "write" */
+
+/* Where a decision came from, for messages: "croft.yaml:12". */
+struct policy_origin {
+	enum policy_layer_kind layer;
+	char *file; /* owned; profile name, path, or "command line" */
+	unsigned line;
+	unsigned column;
+};
+
+struct policy_rule {
+	enum access access;
+	char *path;     /* absolute, normalised (no "//", "/./", "..", no trailing slash); may hold a glob */
+	bool glob;      /* path contains * ? [ ** */
+	bool optional;  /* built-in rule: silently skipped when the path is absent */
+	struct policy_origin origin;
+};
+
+#define LIMIT_NONE UINT64_MAX
+
+struct policy_limits { /* LIMIT_NONE: not limited */
+	uint64_t memory_b;
+	uint64_t cpu_milli; /* 1000 = one CPU */
+	uint64_t pids;
+	uint64_t open_files;
+	uint64_t disk_b; /* private scratch: /tmp, HOME, /run, /dev/shm and the discarded overlay */
+	uint64_t file_size_b;
+	uint64_t timeout_ms;
+};
+
+struct policy_var {
+	char *name;
+	char *value;
+};
+
+struct policy {
+	enum tier tier;
+	enum threat threat;
+	enum observe observe;
+	char *profile; /* name of the built-in profile used */
+	struct policy_rule *rules; /* sorted by path; one rule per path */
+	size_t rules_n;
+	struct strlist env_pass; /* names; a trailing * matches a prefix */
+	struct policy_var *env_set;
+	size_t env_set_n;
+	struct policy_limits limits;
+	struct strlist devices;  /* beyond the minimal set: absolute /dev paths */
+	struct strlist hosts;    /* network.allow: not enforceable yet, see core */
+	struct digest digest;    /* of the canonical form */
+};
+
+/* What relative words in a policy mean for this run. All absolute, normalised, owned by the caller. */
+struct policy_context {
+	const char *home;      /* "~" */
+	const char *workspace; /* "." */
+};
+
+/* One parsed file, not yet combined. Opaque: src/policy/layer.c. */
+struct policy_layer;
+
+/*
+ * Parse one layer. `name` is used in messages. On error `e` says "NAME:LINE:COL: what; did you mean X?".
+ */
+int policy_layer_parse(struct policy_layer **ret, enum policy_layer_kind kind, const char *name,
+	const char *text, size_t len, const struct policy_context *ctx, struct err *e);
+void policy_layer_free(struct policy_layer *l);
+#define cleanup_policy_layer __attribute__((cleanup(policy_layer_freep)))
+static inline void policy_layer_freep(struct policy_layer **l)
+{
+	policy_layer_free(*l);
+}
+
+/* An empty layer to which the command line adds settings with the same checks as a file. */
+int policy_layer_new(struct policy_layer **ret, enum policy_layer_kind kind, const char *name,
+	struct err *e);
+int policy_layer_add_rule(struct policy_layer *l, enum access a, const char *path,
+	const struct policy_context *ctx, struct err *e);
+/* key as in the file, dotted: "limits.memory", "tier", "observe", "environment.pass", "network.allow"… */
+int policy_layer_set(struct policy_layer *l, const char *key, const char *value, struct err *e);
+/* The profile a layer asks for, or NULL; digest of the layer's exact bytes. */
+const char *policy_layer_profile(const struct policy_layer *l);
+const struct digest *policy_layer_digest(const struct policy_layer *l);
+
+/*
+ * Combine layers (in order of enum policy_layer_kind; absent ones are NULL pointers or left out).
+ * `project_trusted`: the user has recorded approval of the project layer's exact digest. An untrusted
+ * project layer that widens is refused (ERR_REFUSED) with what it widens and how to approve it.
+ */
+int policy_resolve(struct policy *ret, struct policy_layer *const *layers, size_t n,
+	bool project_trusted, const struct policy_context *ctx, struct err *e);
+void policy_done(struct policy *p);
+#define cleanup_policy __attribute__((cleanup(policy_done)))
+
+/*
+ * The access that the policy gives to an absolute normalised path, and the deciding rule (NULL: no
+ * rule covers it, which is ACCESS_DENY). The most specific matching rule wins: more matching literal
+ * path components beat fewer; at equal depth a literal beats a glob; at a tie the narrower access wins.
+ */
+enum access policy_access(const struct policy *p, const char *path, const struct policy_rule **ret_rule);
+
+/* Does `pattern` (absolute, may hold globs) match `path` or an ancestor of it? *ret_depth: components. */
+bool policy_glob_covers(const char *pattern, const char *path, unsigned *ret_depth);
+bool policy_glob_match(const char *pattern, const char *path); /* whole path */
+bool policy_has_glob(const char *path);
+
+bool policy_env_passes(const struct policy *p, const char *name);
+
+/* Normalise: collapse "//" and "/./", resolve ".." lexically, strip trailing "/". Absolute only. */
+int policy_path_normalise(char **ret, const char *path, struct err *e);
+/* Expand "~", "~/x", ".", "./x", "/x" with the context, then normalise. Anything else is an error. */
+int policy_path_expand(char **ret, const char *path, const struct policy_context *ctx, struct err *e);
+
+/* Canonical text: sorted keys, one form for every value; the digest is over exactly these bytes. */
+void policy_canonical(const struct policy *p, struct buf *out);
+void policy_json(const struct policy *p, struct buf *out);
+/* Differences between two policies as text lines "+ write /x (origin)"; returns how many. */
+size_t policy_diff(const struct policy *a, const struct policy *b, struct buf *out);
+/* Which rule decides for this path and why, as text. */
+void policy_explain(const struct policy *p, const char *path, struct buf *out);
+
+/* Built-in profiles: names and their YAML. */
+extern const char *const policy_profile_names[];
+extern const size_t policy_profile_names_n;
+const char *policy_profile_text(const char *name); /* NULL when unknown */
+const char *policy_floor_text(void);
+
+#endif

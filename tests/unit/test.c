@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The harness's main: runs every registered test, or those whose name contains argv[1]. */
+#include "test.h"
+
+#include <stdarg.h>
+
+struct test *test_list;
+bool test_failed;
+const char *test_skipped;
+
+void test_fail(const char *file, int line, const char *fmt, ...)
+{
+	va_list ap;
+
+	test_failed = true;
+	printf("# %s:%d: ", file, line);
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+	printf("\n");
+}
+
+int main(int argc, char **argv)
+{
+	struct test *rev = NULL;
+	int failed = 0;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	while (test_list) { /* constructors run last to first: restore source order */
+		struct test *t = test_list;
+
+		test_list = t->next;
+		t->next = rev;
+		rev = t;
+	}
+	for (struct test *t = rev; t; t = t->next) {
+		if (argc > 1 && !strstr(t->name, argv[1]))
+			continue;
+		test_failed = false;
+		test_skipped = NULL;
+		t->run();
+		if (test_failed)
+			printf("not ok - %s\n", t->name);
+		else if (test_skipped)
+			printf("skip - %s: %s\n", t->name, test_skipped);
+		else
+			printf("ok - %s\n", t->name);
+		failed += test_failed;
+	}
+	return failed ? 1 : 0;
+}

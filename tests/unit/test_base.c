@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* base: buffers, text, JSON, errors, digests. */
+#include "test.h"
+
+#include <errno.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/digest.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+
+TEST(buf_has_a_maximum_and_sticky_failure)
+{
+	cleanup_buf struct buf b = BUF_INIT(4);
+
+	buf_adds(&b, "abcd");
+	CHECK(!b.failed);
+	buf_addc(&b, 'e');
+	CHECK(b.failed);
+	CHECK_STR(buf_str(&b), "abcd");
+	CHECK(buf_take(&b) == NULL);
+}
+
+TEST(utf8_rejects_overlong_surrogates_and_truncation)
+{
+	CHECK_INT(utf8_len("\xc0\xaf", 2), 0);
+	CHECK_INT(utf8_len("\xed\xa0\x80", 3), 0);
+	CHECK_INT(utf8_len("\xf4\x90\x80\x80", 4), 0);
+	CHECK_INT(utf8_len("\xe2\x82", 2), 0);
+	CHECK_INT(utf8_len("\xe2\x82\xac", 3), 3);
+}
+
+TEST(show_makes_terminal_and_bidi_text_harmless)
+{
+	cleanup_buf struct buf b = BUF_INIT(256);
+
+	str_show(&b, "a\033[2J\xe2\x80\xae\xff", 9);
+	CHECK_STR(buf_str(&b), "a\\x1b[2J\\u{202e}\\xff");
+}
+
+TEST(sizes_and_durations)
+{
+	uint64_t v = 0;
+
+	CHECK(str_size("1.5G", &v));
+	CHECK_INT(v, 1610612736);
+	CHECK(str_size("64KiB", &v));
+	CHECK_INT(v, 65536);
+	CHECK(!str_size("-1", &v));
+	CHECK(!str_size("1X", &v));
+	CHECK(!str_size("99999999999999T", &v));
+	CHECK(str_duration("500ms", &v));
+	CHECK_INT(v, 500);
+	CHECK(str_duration("2h", &v));
+	CHECK_INT(v, 7200000);
+	CHECK(!str_duration("10 s", &v));
+	CHECK(!str_u64("18446744073709551616", UINT64_MAX, &v));
+}
+
+TEST(nearest_name_helps_but_does_not_guess_wildly)
+{
+	static const char *const names[] = {"filesystem", "environment", "limits"};
+
+	CHECK_STR(str_nearest("filesytem", names, 3), "filesystem");
+	CHECK(str_nearest("zzz", names, 3) == NULL);
+}
+
+TEST(json_is_valid_whatever_comes_in)
+{
+	cleanup_buf struct buf b = BUF_INIT(256);
+	struct json j;
+
+	json_init(&j, &b, false);
+	json_object(&j, NULL);
+	json_str(&j, "k\"", "\x01\xff\n");
+	json_array(&j, "a");
+	json_int(&j, NULL, -1);
+	json_fixed(&j, NULL, 1005, 3);
+	json_end(&j);
+	json_end(&j);
+	CHECK_STR(buf_str(&b), "{\"k\\\"\":\"\\u0001\\ufffd\\n\",\"a\":[-1,1.005]}");
+}
+
+TEST(errors_read_as_one_sentence)
+{
+	struct err e = ERR_INIT;
+
+	CHECK_INT(err_set(&e, ENOENT, "open %s", "/x"), -ENOENT);
+	CHECK_INT(err_wrap(&e, "start"), -ENOENT);
+	CHECK_STR(e.msg, "start: open /x: No such file or directory");
+	CHECK_INT(err_exit_code(&e), 125);
+	err_refuse(&e, "no");
+	CHECK_INT(err_exit_code(&e), 126);
+}
+
+TEST(digest_matches_the_standard_vector)
+{
+	struct digest d;
+
+	digest_sha256(&d, "abc", 3);
+	CHECK_STR(d.hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+TEST(wildcards_match_names)
+{
+	CHECK(str_wild("LC_*", "LC_ALL"));
+	CHECK(str_wild("*", ""));
+	CHECK(!str_wild("LC_*", "LANG"));
+	CHECK(str_wild("a?c*e", "abcde"));
+}
