@@ -52,7 +52,7 @@ static inline int take_fd(int *fd)
 }
 
 #define take_ptr(p)                                                                                \
-	({                                                                                         \
+	__extension__({                                                                            \
 		__typeof__(p) take_v_ = (p);                                                       \
 		(p) = NULL;                                                                        \
 		take_v_;                                                                           \

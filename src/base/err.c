@@ -10,6 +10,7 @@
 static void err_format(struct err *e, enum err_kind kind, int errnum, const char *fmt, va_list ap)
 {
 	e->kind = kind;
+	e->boundary = false;
 	e->errnum = errnum;
 	vsnprintf(e->msg, sizeof(e->msg), fmt, ap);
 }
@@ -48,6 +49,17 @@ int err_refuse(struct err *e, const char *fmt, ...)
 	va_start(ap, fmt);
 	err_format(e, ERR_REFUSED, EPERM, fmt, ap);
 	va_end(ap);
+	return -EPERM;
+}
+
+int err_no_boundary(struct err *e, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	err_format(e, ERR_REFUSED, EPERM, fmt, ap);
+	va_end(ap);
+	e->boundary = true;
 	return -EPERM;
 }
 

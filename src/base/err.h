@@ -7,6 +7,8 @@
 #ifndef CROFT_BASE_ERR_H
 #define CROFT_BASE_ERR_H
 
+#include <stdbool.h>
+
 #define ERR_MSG_MAX 1024
 
 /* What kind of failure this is for the outside: exit codes now, HTTP statuses later. */
@@ -21,6 +23,7 @@ enum err_kind {
 
 struct err {
 	enum err_kind kind;
+	bool boundary; /* the machine could not give this boundary: a weaker tier might do */
 	int errnum;
 	char msg[ERR_MSG_MAX];
 };
@@ -33,6 +36,8 @@ int err_set(struct err *e, int errnum, const char *fmt, ...) __attribute__((form
 int err_invalid(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* A sentence about what policy or the machine does not permit; returns -EPERM. */
 int err_refuse(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* As err_refuse, and the reason is the machine's, not the policy's. */
+int err_no_boundary(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The command was not found; returns -ENOENT. */
 int err_not_found(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Prefix the message with context, keeping kind and errnum; returns -errnum. */

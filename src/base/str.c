@@ -183,8 +183,8 @@ bool str_duration(const char *s, uint64_t *ret_ms)
 	static const struct {
 		const char *unit;
 		uint64_t ms;
-	} units[] = {{"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000},
-		{"d", 86400000}};
+	} units[] = {
+		{"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}, {"d", 86400000}};
 	uint64_t milli;
 	const char *rest = parse_milli(s, &milli);
 
