@@ -10,7 +10,11 @@
  * (where permitted), set no_new_privs; then read back and fail unless every set is empty.
  */
 int caps_drop_all(struct err *e);
-/* Join a new, empty session keyring. Returns 0, or 1 when the kernel has no keyrings. */
+/*
+ * Join a new, empty session keyring. Returns 0, or 1 when there is none to be had: the kernel has
+ * no keyrings, an outer filter refuses keyctl, or the user's quota of keys is used up. The caller's
+ * keys are then closed by the system-call filter alone, which the receipt should show.
+ */
 int keyring_new_session(struct err *e);
 
 #endif

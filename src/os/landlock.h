@@ -4,6 +4,12 @@
  *
  * Order: landlock_open() asks for everything this kernel can handle; landlock_allow() adds rules by
  * file descriptor; landlock_apply() needs no_new_privs and cannot be undone.
+ *
+ * Without Landlock (abi 0) open, allow and apply succeed and do nothing: the caller looks at `abi`,
+ * `handled_net` and `scoped` and decides what that means. What each ABI cannot refuse: below 2
+ * every rename or link between directories fails (EXDEV); below 3 truncate() of any file the user
+ * could write; below 4 TCP; below 5 ioctl on devices; below 6 signals and abstract sockets. At no
+ * ABI: metadata (mode, owner, times, xattrs), stat, UDP, connect() to sockets in the filesystem.
  */
 #ifndef CROFT_OS_LANDLOCK_H
 #define CROFT_OS_LANDLOCK_H
@@ -15,14 +21,16 @@
 
 /* What a rule gives below its path. */
 enum landlock_grant {
-	LANDLOCK_GRANT_READ, /* read files, list directories, execute */
-	LANDLOCK_GRANT_WRITE, /* READ and every kind of change, incl. truncate, refer, device ioctl */
-	LANDLOCK_GRANT_DEVICE, /* read, write, ioctl on an existing file; nothing may be created */
+	LANDLOCK_GRANT_READ,             /* read files, list directories, execute */
+	LANDLOCK_GRANT_WRITE,            /* READ and every change but making device nodes */
+	LANDLOCK_GRANT_WRITE_NO_SOCKETS, /* WRITE, but no socket may be made: bind() is not brokered */
+	LANDLOCK_GRANT_DEVICE, /* read, write, ioctl on what exists; nothing may be made or executed
+				*/
 };
 
 struct landlock {
 	int fd;
-	int abi;           /* 0: kernel has no Landlock */
+	int abi; /* 0: kernel has no Landlock */
 	uint64_t handled_fs;
 	uint64_t handled_net;
 	uint64_t scoped;
@@ -30,7 +38,10 @@ struct landlock {
 
 #define LANDLOCK_INIT ((struct landlock){.fd = -1})
 
-/* The kernel's ABI version; 0 when Landlock is absent, disabled, or forced off for a test. */
+/*
+ * The kernel's ABI version; 0 when Landlock is absent, disabled, or forced off for a test. For
+ * tests "landlockN" in CROFT_FORCE_FAIL takes ABI N and later away.
+ */
 int landlock_abi(void);
 /* deny_tcp: handle TCP bind and connect (ABI 4) and allow none. */
 int landlock_open(struct landlock *l, bool deny_tcp, struct err *e);

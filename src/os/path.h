@@ -17,7 +17,8 @@
 #define PATH_NO_SYMLINKS 1u /* any symlink on the way is ELOOP */
 #define PATH_BENEATH 2u     /* may not leave dirfd by "..", absolute path or symlink */
 
-/* open relative to dirfd (AT_FDCWD for absolute paths). Returns fd (O_CLOEXEC added) or -errno. */
+/* Open relative to dirfd (AT_FDCWD for absolute paths), O_CLOEXEC added; new files get mode 0644.
+ * Returns fd or -errno. */
 int path_open(int dirfd, const char *path, int oflags, unsigned flags);
 /* Absolute path of an open descriptor, as the kernel names it. -errno, or -ENOENT when deleted. */
 int path_of_fd(int fd, char *ret, size_t size);

@@ -18,13 +18,34 @@
 
 #include "base/err.h"
 
+/*
+ * Observed and brokered calls become SECCOMP_RET_USER_NOTIF:
+ *   NOTIFY_WRITES  open/openat with write intent (access mode other than O_RDONLY, or O_CREAT,
+ *                  O_TRUNC, O_TMPFILE; O_PATH never), creat, truncate, rename*, unlink*, rmdir,
+ *                  link*, symlink*, mkdir*, mknod*.
+ *   NOTIFY_READS   all of that, every open and openat, execve and execveat.
+ *   BROKER         NOTIFY_WRITES, and metadata by path and by descriptor: chmod*, chown*, utime*,
+ *                  setxattr*, removexattr*, the ioctls that set inode flags.
+ * openat2 keeps its flags in memory, so with any of the three it answers ENOSYS and callers use
+ * openat.
+ */
 enum seccomp_flags {
-	SECCOMP_NOTIFY_WRITES = 1 << 0,  /* notify: write-intent opens, truncate, rename, unlink */
-	SECCOMP_NOTIFY_READS = 1 << 1,   /* notify: every open and exec as well */
-	SECCOMP_BROKER = 1 << 2,         /* notify: every path-changing and metadata call (see broker.h) */
-	SECCOMP_PROCESS_TIER = 1 << 3,   /* no namespaces behind it: also refuse AF_UNIX datagram pairs,
-					    SysV IPC, POSIX mq, non-TCP sockets… (table says which) */
+	SECCOMP_NOTIFY_WRITES = 1 << 0,
+	SECCOMP_NOTIFY_READS = 1 << 1,
+	SECCOMP_BROKER = 1 << 2,
+	/*
+	 * No namespaces behind it: TCP sockets and connected AF_UNIX pairs only, no listen() and no
+	 * TCP Fast Open (Landlock sees neither), no SysV IPC, no POSIX mq, no limits of other
+	 * processes. Signals to the user's other processes are Landlock's to refuse (ABI 6):
+	 * seccomp cannot.
+	 */
+	SECCOMP_PROCESS_TIER = 1 << 3,
+	/* No AF_INET and AF_INET6: where Landlock cannot close TCP (ABI below 4). */
+	SECCOMP_NO_INET = 1 << 4,
+	/* No ptrace, process_vm_*, pidfd_getfd: where Landlock is absent. */
+	SECCOMP_NO_PTRACE = 1 << 5,
 };
+#define SECCOMP_NOTIFIES (SECCOMP_NOTIFY_WRITES | SECCOMP_NOTIFY_READS | SECCOMP_BROKER)
 
 #define SECCOMP_PROG_MAX 1024
 
@@ -34,7 +55,12 @@ struct seccomp_prog {
 };
 
 int seccomp_build(struct seccomp_prog *p, unsigned flags, struct err *e);
-/* Install; with any NOTIFY/BROKER flag *ret_listener is the notification fd, else -1. */
+/* Does this kernel answer user notifications (5.0)? */
+bool seccomp_can_notify(void);
+/*
+ * Install; with any of SECCOMP_NOTIFIES *ret_listener is the notification fd, else -1. Needs
+ * no_new_privs and a single thread. From here on the calls above wait for the listener's holder.
+ */
 int seccomp_install(const struct seccomp_prog *p, unsigned flags, int *ret_listener, struct err *e);
 
 #endif

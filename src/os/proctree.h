@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ending a tree of processes where there is no pid namespace to end it for us. */
+#ifndef CROFT_OS_PROCTREE_H
+#define CROFT_OS_PROCTREE_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+/* The children this process has now, so that a later kill spares them. Returns how many. */
+size_t proctree_children(pid_t *ret, size_t max);
+/*
+ * Kill and reap every descendant of this process except the given children and what is below them.
+ * The caller must be a child subreaper, so that nothing escapes by double-forking. Bounded in passes.
+ */
+void proctree_kill(const pid_t *spare, size_t spare_n);
+
+#endif
