@@ -50,18 +50,26 @@ extern const char *const policy_access_names[ACCESS_NUM]; /* "deny" "read" "writ
 /* Where a decision came from, for messages: "croft.yaml:12". */
 struct policy_origin {
 	enum policy_layer_kind layer;
-	char *file; /* owned; profile name, path, or "command line" */
+	const char *file; /* profile name, path, or "command line" */
 	unsigned line;
 	unsigned column;
 };
 
 struct policy_rule {
 	enum access access;
-	char *path;     /* absolute, normalised (no "//", "/./", "..", no trailing slash); may hold a glob */
-	bool glob;      /* path contains * ? [ ** */
-	bool optional;  /* built-in rule: silently skipped when the path is absent */
+	const char *
+		path; /* absolute, normalised (no "//", "/./", "..", trailing slash); may hold a glob */
+	bool glob;     /* path contains * ? [ ** */
+	bool optional; /* "if present": silently skipped when the path is absent */
+	bool capped;   /* `cap` is the most that anyone may have at or below path */
+	enum access cap;
 	struct policy_origin origin;
 };
+/*
+ * A rule with glob == false holds a plain path, to be used as it is. With glob == true it is a pattern
+ * in which a backslash makes the next character ordinary. After policy_resolve() no plain rule exceeds
+ * a cap; a pattern might, so ask policy_access() about each concrete path that a pattern matched.
+ */
 
 #define LIMIT_NONE UINT64_MAX
 
@@ -76,24 +84,28 @@ struct policy_limits { /* LIMIT_NONE: not limited */
 };
 
 struct policy_var {
-	char *name;
-	char *value;
+	const char *name;
+	const char *value;
 };
 
 struct policy {
 	enum tier tier;
 	enum threat threat;
 	enum observe observe;
-	char *profile; /* name of the built-in profile used */
+	const char *profile;       /* name of the built-in profile used */
 	struct policy_rule *rules; /* sorted by path; one rule per path */
 	size_t rules_n;
 	struct strlist env_pass; /* names; a trailing * matches a prefix */
 	struct policy_var *env_set;
 	size_t env_set_n;
 	struct policy_limits limits;
-	struct strlist devices;  /* beyond the minimal set: absolute /dev paths */
-	struct strlist hosts;    /* network.allow: not enforceable yet, see core */
-	struct digest digest;    /* of the canonical form */
+	struct strlist devices; /* beyond the minimal set: absolute /dev paths */
+	struct strlist hosts;   /* network.allow: not enforceable yet, see core */
+	struct digest digest;   /* of the canonical form */
+	bool indexed;           /* made by policy_resolve(): rules sorted, `globs` complete */
+	uint32_t *globs;        /* which rules are patterns */
+	size_t globs_n;
+	void *memory; /* of everything above; freed by policy_done() */
 };
 
 /* What relative words in a policy mean for this run. All absolute, normalised, owned by the caller. */
@@ -118,23 +130,34 @@ static inline void policy_layer_freep(struct policy_layer **l)
 }
 
 /* An empty layer to which the command line adds settings with the same checks as a file. */
-int policy_layer_new(struct policy_layer **ret, enum policy_layer_kind kind, const char *name,
-	struct err *e);
+int policy_layer_new(
+	struct policy_layer **ret, enum policy_layer_kind kind, const char *name, struct err *e);
 int policy_layer_add_rule(struct policy_layer *l, enum access a, const char *path,
 	const struct policy_context *ctx, struct err *e);
 /* key as in the file, dotted: "limits.memory", "tier", "observe", "environment.pass", "network.allow"… */
 int policy_layer_set(struct policy_layer *l, const char *key, const char *value, struct err *e);
+/* A built-in layer, without parsing: a profile, or the floor when name is NULL. */
+int policy_layer_builtin(struct policy_layer **ret, const char *name,
+	const struct policy_context *ctx, struct err *e);
 /* The profile a layer asks for, or NULL; digest of the layer's exact bytes. */
 const char *policy_layer_profile(const struct policy_layer *l);
 const struct digest *policy_layer_digest(const struct policy_layer *l);
 
 /*
- * Combine layers (in order of enum policy_layer_kind; absent ones are NULL pointers or left out).
+ * Combine layers (in order of enum policy_layer_kind; absent ones are NULL pointers or left out). The
+ * built-in floor is always added; so is the profile that the layers ask for, unless one is given.
  * `project_trusted`: the user has recorded approval of the project layer's exact digest. An untrusted
  * project layer that widens is refused (ERR_REFUSED) with what it widens and how to approve it.
  */
 int policy_resolve(struct policy *ret, struct policy_layer *const *layers, size_t n,
 	bool project_trusted, const struct policy_context *ctx, struct err *e);
+/*
+ * The policy as it is for this machine now: without the if-present rules whose path skip[] marks as
+ * absent, and with `fixed` (NULL: none) read-only even where it lies in a writable tree. Shares the
+ * memory of `p`, which must outlive it; not to be given to policy_done().
+ */
+int policy_present(
+	struct policy *ret, struct policy *p, const bool *skip, const char *fixed, struct err *e);
 void policy_done(struct policy *p);
 #define cleanup_policy __attribute__((cleanup(policy_done)))
 
@@ -143,23 +166,33 @@ void policy_done(struct policy *p);
  * rule covers it, which is ACCESS_DENY). The most specific matching rule wins: more matching literal
  * path components beat fewer; at equal depth a literal beats a glob; at a tie the narrower access wins.
  */
-enum access policy_access(const struct policy *p, const char *path, const struct policy_rule **ret_rule);
+enum access policy_access(
+	const struct policy *p, const char *path, const struct policy_rule **ret_rule);
 
 /* Does `pattern` (absolute, may hold globs) match `path` or an ancestor of it? *ret_depth: components. */
 bool policy_glob_covers(const char *pattern, const char *path, unsigned *ret_depth);
 bool policy_glob_match(const char *pattern, const char *path); /* whole path */
-bool policy_has_glob(const char *path);
+bool policy_has_glob(const char *path); /* holds * ? [ or a backslash: is not a plain path */
+/* The plain directory above the first component with a wildcard, unescaped. NULL: out of memory. */
+char *policy_glob_base(const char *pattern);
 
 bool policy_env_passes(const struct policy *p, const char *name);
 
 /* Normalise: collapse "//" and "/./", resolve ".." lexically, strip trailing "/". Absolute only. */
 int policy_path_normalise(char **ret, const char *path, struct err *e);
 /* Expand "~", "~/x", ".", "./x", "/x" with the context, then normalise. Anything else is an error. */
-int policy_path_expand(char **ret, const char *path, const struct policy_context *ctx, struct err *e);
+int policy_path_expand(
+	char **ret, const char *path, const struct policy_context *ctx, struct err *e);
+
+/* The same for a rule: wildcards are checked and kept, escapes removed when there are none. */
+int policy_pattern_expand(char **ret, bool *ret_glob, const char *text,
+	const struct policy_context *ctx, struct err *e);
 
 /* Canonical text: sorted keys, one form for every value; the digest is over exactly these bytes. */
 void policy_canonical(const struct policy *p, struct buf *out);
 void policy_json(const struct policy *p, struct buf *out);
+/* The policy as a policy file, each rule with where it came from as a comment. */
+void policy_show(const struct policy *p, struct buf *out);
 /* Differences between two policies as text lines "+ write /x (origin)"; returns how many. */
 size_t policy_diff(const struct policy *a, const struct policy *b, struct buf *out);
 /* Which rule decides for this path and why, as text. */
