@@ -8,6 +8,11 @@
  * Trust:   it lives inside the boundary (same root, same Landlock domain, no capabilities), so being
  *          fooled gains nothing beyond what the sandbox already has minus the rules. It never lets the
  *          kernel re-read a path it has judged: it acts itself and returns the result or the fd.
+ * Place:   it reads its callers' memory, so it must be allowed to trace them. Yama's usual setting
+ *          (ptrace_scope 1) allows that to ancestors only: the broker is either a process above the
+ *          command, or a thread of one (a thread that the filter is not installed on).
+ * Names:   what is judged is the kernel's name of the resolved object. A rule whose path goes through a
+ *          symlink holds for that name and for where it led when the broker started.
  * Failure: when it dies the kernel answers brokered calls with ENOSYS: closed, not open.
  */
 #ifndef CROFT_ENGINE_BROKER_H
@@ -18,15 +23,19 @@
 #include "policy/policy.h"
 
 struct broker {
-	int listener;  /* seccomp notification fd */
-	int notices;   /* SOCK_SEQPACKET to the supervisor; sends never block (drops are counted) */
+	int listener; /* seccomp notification fd */
+	int notices;  /* SOCK_SEQPACKET to the supervisor; sends never block (drops are counted) */
 	const struct policy *policy;
 	/* Trees of the sandbox's own (private /tmp, HOME…) where everything is allowed; NULL-terminated. */
 	const char *const *scratch;
 	bool observe_reads; /* also judge and report reads (SECCOMP_NOTIFY_READS) */
+	bool thread; /* runs in a thread: takes its own descriptor table, umask and cwd first */
 };
 
-/* Serve until the listener closes. Runs in its own process; returns its exit status. */
+/*
+ * Serve until the last process under the filter is gone. Runs in its own process or thread, and closes
+ * every descriptor there but the two. Returns an exit status; after anything but 0 the sandbox must end.
+ */
 int broker_serve(const struct broker *b);
 
 #endif

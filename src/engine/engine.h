@@ -4,7 +4,7 @@
  * this header.
  *
  * Order: probe() -> plan() -> start(): the sandbox's first process sets itself up, locks itself down
- * and reports READY, then waits; core enters it into the cgroup, serves the watchers and says GO;
+ * and reports READY, then waits; core serves the watchers and says GO, with the cgroup to join;
  * only then does the command exist.
  */
 #ifndef CROFT_ENGINE_ENGINE_H
@@ -22,14 +22,16 @@
 /* What to run. Borrowed strings; all paths absolute. */
 struct request {
 	char *const *argv;
-	char *const *envp;      /* complete: nothing of the caller's environment is added */
-	const char *cwd;        /* canonical, inside the workspace */
-	const char *workspace;  /* canonical */
-	const char *home;       /* where HOME is, inside and outside */
-	bool discard;           /* workspace on an ephemeral overlay */
-	int stdio[3];           /* what the command gets as 0, 1, 2 */
-	bool tty;               /* stdio[] holds a pty slave that becomes the controlling terminal */
-	int tty_fd;             /* that slave, or -1 */
+	char *const *envp;     /* complete: nothing of the caller's environment is added */
+	const char *cwd;       /* canonical, inside the workspace */
+	const char *workspace; /* canonical */
+	const char *home;      /* where HOME is, inside and outside */
+	const char *scratch;   /* process tier: private directory for HOME and TMPDIR, or NULL */
+	bool discard;          /* workspace on an ephemeral overlay */
+	int stdio[3];          /* what the command gets as 0, 1, 2 */
+	bool tty;              /* stdio[] holds a pty slave that becomes the controlling terminal */
+	int tty_fd;            /* that slave, or -1 */
+	bool tty_background;   /* start without the terminal: it is given when the command reads */
 };
 
 /* What was really enforced: filled by the sandbox itself while locking down, echoed in the receipt. */
@@ -46,17 +48,25 @@ struct enforced {
 	uint8_t groups_dropped; /* supplementary groups gone */
 	uint8_t decoys;         /* decoy filesystem serving */
 	uint8_t rlimit_pids, rlimit_memory;
+	uint8_t broker; /* path-changing calls are performed by the broker */
 	uint32_t mounts;
 };
 
-enum sandbox_fd { SANDBOX_FD_NOTIFY, SANDBOX_FD_DECOY, SANDBOX_FD_UPPER, SANDBOX_FD_NOTICES, SANDBOX_FD_NUM };
+enum sandbox_fd {
+	SANDBOX_FD_NOTIFY,
+	SANDBOX_FD_DECOY,
+	SANDBOX_FD_UPPER,
+	SANDBOX_FD_NOTICES,
+	SANDBOX_FD_NUM
+};
 
 /* A started sandbox, as the supervisor holds it. */
 struct sandbox {
-	pid_t pid;   /* its first process, in our pid namespace */
-	int pidfd;   /* -1 where the kernel has none */
-	int control; /* SOCK_SEQPACKET to it */
+	pid_t pid;              /* its first process, in our pid namespace */
+	int pidfd;              /* -1 where the kernel has none */
+	int control;            /* SOCK_SEQPACKET to it */
 	int fd[SANDBOX_FD_NUM]; /* received with READY, -1 unused */
+	bool in_cgroup;         /* born in the cgroup: no need to enter it */
 	struct enforced enforced;
 };
 
@@ -65,27 +75,41 @@ struct engine {
 	enum tier tier;
 	/* Can this machine hold this tier? Tried by doing; on failure `e` has the reason and the fix. */
 	int (*probe)(struct err *e);
-	int (*plan)(struct plan *ret, const struct policy *p, const struct request *r, struct err *e);
+	int (*plan)(
+		struct plan *ret, const struct policy *p, const struct request *r, struct err *e);
 	/* Returns once the child exists; set-up errors arrive as control messages. */
-	int (*start)(struct sandbox *s, const struct plan *p, const struct request *r, int cgroup_fd,
-		struct err *e);
+	int (*start)(struct sandbox *s, const struct plan *p, const struct request *r,
+		int cgroup_fd, struct err *e);
 };
 
 extern const struct engine engine_process;
 extern const struct engine engine_namespace;
 
 /* Control messages (engine/init.c), fixed size, checked on receipt. */
-enum control_type { CONTROL_READY = 1, CONTROL_GO, CONTROL_STARTED, CONTROL_FAILED, CONTROL_EXIT,
-	CONTROL_STOPPED, CONTROL_NUM };
+enum control_type {
+	CONTROL_READY = 1,
+	CONTROL_GO,
+	CONTROL_STARTED,
+	CONTROL_FAILED,
+	CONTROL_EXIT,
+	CONTROL_STOPPED,
+	CONTROL_NUM
+};
+
+/* What a cgroup holds already, so that no rlimit need stand in for it. */
+enum go_flags { GO_CGROUP_MEMORY = 1, GO_CGROUP_PIDS = 2 };
 
 struct control_msg {
 	uint32_t type;
-	int32_t status;           /* EXIT, STOPPED: wait status */
-	uint32_t err_kind;        /* FAILED */
+	int32_t status;    /* EXIT, STOPPED: wait status; GO: enum go_flags */
+	uint32_t err_kind; /* FAILED */
+	uint32_t err_boundary;
 	int32_t errnum;
 	uint64_t utime_us, stime_us, maxrss_kb; /* EXIT */
-	uint32_t fd_mask;         /* READY: which enum sandbox_fd follow as SCM_RIGHTS, in order */
-	struct enforced enforced; /* READY */
+	uint32_t scratch_full;    /* EXIT: the private tmpfs had no room left at the end */
+	uint32_t fd_mask;         /* READY: which enum sandbox_fd follow as SCM_RIGHTS, in order;
+				     GO: as many bits as cgroup descriptors to join */
+	struct enforced enforced; /* READY, STARTED */
 	char msg[ERR_MSG_MAX];    /* FAILED */
 };
 

@@ -14,7 +14,7 @@
 
 enum notice_op {
 	NOTICE_READ,
-	NOTICE_WRITE,  /* open for writing an existing file, truncate */
+	NOTICE_WRITE, /* open for writing an existing file, truncate */
 	NOTICE_CREATE,
 	NOTICE_DELETE,
 	NOTICE_RENAME, /* path is the new name */
@@ -26,11 +26,12 @@ enum notice_op {
 extern const char *const notice_op_names[NOTICE_OP_NUM];
 
 struct notice {
-	uint8_t op;      /* enum notice_op */
-	uint8_t denied;  /* 1: refused (or certain to be); 0: seen and allowed */
-	uint8_t source;  /* enum notice_source */
-	uint8_t exists;  /* 1: the path existed before the call */
-	int32_t pid;     /* in the watcher's pid namespace; 0 unknown */
+	uint8_t op;     /* enum notice_op */
+	uint8_t denied; /* 1: refused (or certain to be); 0: seen and allowed */
+	uint8_t source; /* enum notice_source */
+	uint8_t exists; /* 1: the path existed before the call */
+	int32_t pid;    /* in the watcher's pid namespace; 0 unknown */
+	uint32_t lost;  /* notices that found no room since the last one sent */
 	uint32_t path_len;
 	char path[POLICY_PATH_MAX]; /* absolute, as the sandbox names it; NUL-terminated */
 };

@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "base/buf.h"
+#include "base/digest.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "policy/policy.h"
@@ -19,18 +20,19 @@
 #define PLAN_OPS_MAX 20000u
 
 enum plan_op_kind {
-	PLAN_SCRATCH, /* a writable directory on the private tmpfs at dst, mode */
-	PLAN_DIR,     /* a plain directory in the private root */
-	PLAN_BIND,    /* host src at dst: read-only, or writable */
-	PLAN_FILE,    /* small generated file: text at dst, read-only */
-	PLAN_SYMLINK, /* symlink dst -> src */
-	PLAN_PROC,    /* fresh proc */
-	PLAN_DEVICE,  /* host device node src at dst */
-	PLAN_DEVPTS,  /* private pts instance */
-	PLAN_OVERLAY, /* src below a discarded upper layer at dst */
-	PLAN_MASK,    /* nothing readable or writable at dst */
-	PLAN_DECOY,   /* dst refuses and tells when touched */
-	PLAN_LANDLOCK, /* Landlock rule on dst: read, write or device (process tier lists these itself) */
+	PLAN_SCRATCH,  /* a writable directory on the private tmpfs at dst, mode */
+	PLAN_DIR,      /* a plain directory in the private root */
+	PLAN_BIND,     /* host src at dst: read-only, or writable */
+	PLAN_COPY,     /* a small file of the host's, copied: cheaper than a mount */
+	PLAN_FILE,     /* small generated file: text at dst, read-only */
+	PLAN_SYMLINK,  /* symlink dst -> src */
+	PLAN_PROC,     /* fresh proc */
+	PLAN_DEVICE,   /* host device node src at dst */
+	PLAN_DEVPTS,   /* private pts instance */
+	PLAN_OVERLAY,  /* src below a discarded upper layer at dst */
+	PLAN_MASK,     /* nothing readable or writable at dst */
+	PLAN_DECOY,    /* dst refuses and tells when touched */
+	PLAN_LANDLOCK, /* Landlock rule on dst */
 	PLAN_OP_NUM,
 };
 extern const char *const plan_op_names[PLAN_OP_NUM];
@@ -39,6 +41,10 @@ struct plan_op {
 	enum plan_op_kind kind;
 	enum access access; /* BIND, LANDLOCK */
 	bool is_dir;
+	bool no_sockets; /* LANDLOCK: bind() may make no name here, for the broker does not see it */
+	bool holds;      /* MASK: something below it is granted, so it can be passed through */
+	bool nested;     /* dst lies in a host tree that is already there: never created */
+	bool device; /* LANDLOCK: read, write and ioctl of what is there; nothing may be created */
 	mode_t mode;
 	char *src;
 	char *dst;
@@ -52,16 +58,19 @@ struct plan {
 	struct plan_op *ops;
 	size_t n;
 	size_t cap;
-	bool broker;            /* needs the broker process */
+	bool broker;            /* path-changing calls go through the broker */
 	unsigned seccomp_flags; /* enum seccomp_flags */
 	struct strlist notes;   /* degradations known before start: recorded in the receipt */
 	const struct policy *policy;
+	struct digest digest; /* of the printed form; see plan_seal() */
 };
 
 struct plan_op *plan_add(struct plan *p, enum plan_op_kind kind, const char *src, const char *dst);
 int plan_note(struct plan *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void plan_print(const struct plan *p, struct buf *out);
 void plan_json(const struct plan *p, struct json *j, const char *key);
+/* Compute p->digest: what will be, or was, executed. */
+void plan_seal(struct plan *p);
 void plan_done(struct plan *p);
 
 #endif

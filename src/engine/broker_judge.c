@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the policy says about a spot.
+ *
+ * The name itself is the rules'. What is decided here is what one call does to other names: a
+ * directory that moves takes everything below it along. If a rule narrows something below the old
+ * or the new name, the move would take a protected file out from under its rule, or put a prepared
+ * one under it; so would a symlink or file in the place of a directory that a rule names on the way
+ * to what it protects. Where patterns protect differently below the two names but neither is one
+ * that a rule spells out, the move is answered like one between two file systems: callers then
+ * copy, and each file is judged by its own name.
+ */
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "engine/broker_impl.h"
+
+/* ---- names ---- */
+
+/* The sandbox's own, unless a rule says otherwise further down (a workspace below /tmp or HOME). */
+bool judge_scratch(const struct work *w, const char *name)
+{
+	const struct policy_rule *rule = NULL;
+
+	for (const char *const *s = w->b->scratch; s && *s; s++) {
+		size_t n = strlen(*s);
+
+		if (strncmp(name, *s, n) != 0 || (name[n] != '/' && name[n] != '\0'))
+			continue;
+		policy_access(w->b->policy, name, &rule);
+		return !rule || strlen(rule->path) <= n;
+	}
+	return false;
+}
+
+bool judge_write_name(const struct work *w, const char *name)
+{
+	const struct policy_rule *rule;
+
+	if (name[0] != '/')
+		return false;
+	return judge_scratch(w, name) || rules_access(w, name, &rule) == ACCESS_WRITE;
+}
+
+/* ---- spots ---- */
+
+/* What the caller holds and no name leads to: a pipe, a memfd, a file removed or never linked. */
+static bool nameless(const struct spot *p)
+{
+	if (p->fd_no < 0)
+		return false;
+	return p->name[0] != '/' || (p->st.st_nlink == 0 && str_ends(p->name, " (deleted)"));
+}
+
+static bool ordinary_device(const struct work *w, const struct spot *p)
+{
+	static const char *const names[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random",
+		"/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts/ptmx"};
+
+	if (!S_ISCHR(p->st.st_mode))
+		return false;
+	if (p->fd_no >= 0 || str_starts(p->name, "/dev/pts/"))
+		return true;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (str_eq(p->name, names[i]))
+			return true;
+	return strlist_has(&w->b->policy->devices, p->name);
+}
+
+/* The process that a name in /proc is about; 0 when it is about none. */
+static pid_t proc_subject(const char *name)
+{
+	pid_t pid = 0;
+
+	if (!str_starts(name, "/proc/"))
+		return 0;
+	for (const char *s = name + 6; *s >= '0' && *s <= '9' && pid < 100000000; s++)
+		pid = pid * 10 + (*s - '0');
+	return pid;
+}
+
+bool judge_write(const struct work *w, const struct spot *p)
+{
+	pid_t subject = proc_subject(p->name);
+
+	if (nameless(p) || ordinary_device(w, p))
+		return true;
+	/* We may look into more processes than the caller may: lend it only itself. */
+	if (subject && subject != w->tid && subject != w->tgid)
+		return false;
+	return judge_write_name(w, p->name);
+}
+
+bool judge_read(const struct work *w, const struct spot *p)
+{
+	const struct policy_rule *rule = NULL;
+	pid_t subject = proc_subject(p->name);
+
+	if (nameless(p) || ordinary_device(w, p))
+		return true;
+	if (p->name[0] != '/')
+		return false;
+	if (subject && subject != w->tid && subject != w->tgid && str_ends(p->name, "/mem"))
+		return false;
+	if (judge_scratch(w, p->name))
+		return true;
+	return rules_access(w, p->name, &rule) != ACCESS_DENY || !rule;
+}
+
+/*
+ * Does a rule name this very directory on the way to something it protects (".git" in
+ * ".git/hooks")? Then nothing but a directory may stand here, and it stays.
+ */
+static bool leads_to_rule(const struct work *w, const char *name)
+{
+	return !judge_scratch(w, name) && rules_lead_through(w, name);
+}
+
+bool judge_make(const struct work *w, const struct spot *slot, bool dir)
+{
+	return judge_write_name(w, slot->name) && (dir || !leads_to_rule(w, slot->name));
+}
+
+/* The directory that holds the name changes with it. */
+static bool judge_parent(const struct work *w, const char *name)
+{
+	const char *slash = strrchr(name, '/');
+	char parent[PATH_MAX];
+
+	if (!slash)
+		return false;
+	memcpy(parent, name, (size_t)(slash - name));
+	parent[slash - name] = '\0';
+	return judge_write_name(w, slash == name ? "/" : parent);
+}
+
+bool judge_remove(const struct work *w, const struct spot *slot)
+{
+	return judge_write_name(w, slot->name) && judge_parent(w, slot->name) &&
+	       !leads_to_rule(w, slot->name);
+}
+
+bool judge_move_below(const struct work *w, const struct spot *from, const struct spot *to)
+{
+	if (judge_scratch(w, from->name) && judge_scratch(w, to->name))
+		return true;
+	return rules_same_below(w, from->name, to->name);
+}

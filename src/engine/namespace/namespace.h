@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The namespace engine's own pieces: compile.c makes the plan, setup.c executes it. */
+#ifndef CROFT_ENGINE_NAMESPACE_NAMESPACE_H
+#define CROFT_ENGINE_NAMESPACE_NAMESPACE_H
+
+#include "engine/engine.h"
+#include "engine/init.h"
+
+/* Where croft keeps its own objects inside the private root: masks, decoys. Read-only there. */
+#define NS_OWN_DIR "/.croft"
+#define NS_DECOY_DIR NS_OWN_DIR "/decoy"
+#define NS_COPY_MAX (64u << 10)
+#define NS_HOSTNAME "croft"
+
+int namespace_compile(
+	struct plan *ret, const struct policy *p, const struct request *r, struct err *e);
+/* Runs in the sandbox's first process, already in its new namespaces. */
+int namespace_setup(struct init *in, struct err *e);
+
+#endif

@@ -1,0 +1,514 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Executing the plan: the private root.
+ *
+ * Trust:   runs as the sandbox's first process inside its own user, mount and pid namespaces: a
+ *          mistake here has no privilege on the host. Host paths may be swapped by others while we
+ *          work, so each source is opened once, without following any symlink, and must be the object
+ *          the plan saw.
+ * Order:   identity -> private mounts -> one tmpfs that becomes "/" -> plan operations in order ->
+ *          network namespace (made meanwhile) -> "/" read-only -> pivot -> hostname.
+ * Scratch: /tmp, HOME, /run and /dev/shm are directories of the one tmpfs, shown again as writable
+ *          mounts of their own below a read-only root: one size limit holds for all of them.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "engine/decoys.h"
+#include "engine/namespace/namespace.h"
+#include "os/fuse.h"
+#include "os/mount.h"
+#include "os/path.h"
+#include "os/spawn.h"
+
+#define SCRATCH_INODES "1000000"
+#define SCRATCH_DEFAULT_B (4ull << 30)
+
+#define OPEN_MASKS_MAX 64
+
+struct setup {
+	struct init *in;
+	int root; /* the tmpfs that becomes "/" */
+	size_t decoys;
+	int open_masks
+		[OPEN_MASKS_MAX]; /* masks that hold mount points: read-only once those exist */
+	size_t open_masks_n;
+};
+
+/* "a/b/c" relative to the private root; plan paths are absolute and normalised. */
+static const char *rel(const char *dst)
+{
+	return dst[1] ? dst + 1 : ".";
+}
+
+/* Make the parent directories of dst in the private root. Existing ones (binds too) are left alone. */
+static int make_parents(struct setup *s, const char *dst, struct err *e)
+{
+	char path[POLICY_PATH_MAX];
+	size_t n = strlen(rel(dst));
+
+	if (n >= sizeof(path))
+		return err_set(e, ENAMETOOLONG, "%s", dst);
+	memcpy(path, rel(dst), n + 1);
+	for (char *p = path; (p = strchr(p, '/')); p++) {
+		*p = '\0';
+		if (mkdirat(s->root, path, 0755) < 0 && errno != EEXIST)
+			return err_set(e, errno, "make /%s in the private root", path);
+		*p = '/';
+	}
+	return 0;
+}
+
+static int make_node(struct setup *s, const char *dst, bool is_dir)
+{
+	return is_dir ? mkdirat(s->root, rel(dst), 0755)
+		      : mknodat(s->root, rel(dst), S_IFREG | 0444, 0);
+}
+
+/*
+ * Put a mount at dst. In our own tmpfs the place is made first; nested in a host tree it must be there
+ * already (nothing is ever created in the user's files) and is reached without following a symlink.
+ */
+static int attach(struct setup *s, int mount_fd, const struct plan_op *op, struct err *e)
+{
+	int r;
+
+	if (op->nested) {
+		cleanup_fd int target =
+			path_open(s->root, rel(op->dst), O_PATH, PATH_NO_SYMLINKS | PATH_BENEATH);
+
+		if (target == -ENOENT || target == -ELOOP)
+			return err_refuse(
+				e, "%s changed while the sandbox was being set up", op->dst);
+		if (target < 0)
+			return err_set(e, -target, "open %s", op->dst);
+		r = mount_attach(mount_fd, target, "", e);
+	} else {
+		r = make_node(s, op->dst, op->is_dir);
+		if (r < 0 && errno == ENOENT) {
+			if (make_parents(s, op->dst, e) < 0)
+				return -e->errnum;
+			r = make_node(s, op->dst, op->is_dir);
+		}
+		if (r < 0 && errno != EEXIST)
+			return err_set(e, errno, "make %s in the private root", op->dst);
+		r = mount_attach(mount_fd, s->root, rel(op->dst), e);
+	}
+	if (r < 0)
+		return err_wrap(e, "%s", op->dst);
+	s->in->enforced.mounts++;
+	return 0;
+}
+
+/* The source as the plan saw it, or nothing. */
+static int open_source(const struct plan_op *op, struct err *e)
+{
+	cleanup_fd int fd = path_open(AT_FDCWD, op->src, O_PATH, PATH_NO_SYMLINKS);
+	struct stat st;
+
+	if (fd < 0) {
+		err_set(e, -fd, "open %s", op->src);
+		if (fd == -ELOOP)
+			err_refuse(e, "%s changed while the sandbox was being set up", op->src);
+		return -e->errnum;
+	}
+	if (fstat(fd, &st) < 0)
+		return err_set(e, errno, "look at %s", op->src);
+	if (st.st_dev != op->dev || st.st_ino != op->ino)
+		return err_refuse(e, "%s changed while the sandbox was being set up", op->src);
+	return take_fd(&fd);
+}
+
+static int do_bind(struct setup *s, const struct plan_op *op, unsigned flags, struct err *e)
+{
+	cleanup_fd int src = open_source(op, e);
+	cleanup_fd int m = -1;
+
+	if (src < 0)
+		return src;
+	if (mount_clone(src, flags, &m, e) < 0)
+		return err_wrap(e, "%s", op->src);
+	return attach(s, m, op, e);
+}
+
+static int write_file(struct setup *s, const char *dst, const void *p, size_t n, struct err *e)
+{
+	cleanup_fd int fd = -1;
+	int r;
+
+	fd = openat(s->root, rel(dst), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0444);
+	if (fd < 0 && errno == ENOENT) {
+		if (make_parents(s, dst, e) < 0)
+			return -e->errnum;
+		fd = openat(s->root, rel(dst), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+			0444);
+	}
+	if (fd < 0)
+		return err_set(e, errno, "make %s in the private root", dst);
+	r = fd_write_all(fd, p, n);
+	return r < 0 ? err_set(e, -r, "write %s in the private root", dst) : 0;
+}
+
+/* A file that cannot be read (no permission) is not there for the command either. */
+static int do_copy(struct setup *s, const struct plan_op *op, struct err *e)
+{
+	cleanup_fd int src = path_open(AT_FDCWD, op->src, O_RDONLY, PATH_NO_SYMLINKS);
+	char bytes[NS_COPY_MAX];
+	struct stat st;
+	ssize_t n;
+
+	if (src == -EACCES || src == -ENOENT)
+		return 0;
+	if (src < 0 || fstat(src, &st) < 0 || st.st_dev != op->dev || st.st_ino != op->ino ||
+		(n = read(src, bytes, sizeof(bytes))) < 0)
+		return err_refuse(e, "%s changed while the sandbox was being set up", op->src);
+	return write_file(s, op->dst, bytes, (size_t)n, e);
+}
+
+static int do_scratch(struct setup *s, const struct plan_op *op, struct err *e)
+{
+	cleanup_fd int dir = -1, m = -1;
+	int r;
+
+	r = mkdirat(s->root, rel(op->dst), op->mode);
+	if (r < 0 && errno == ENOENT) {
+		if (make_parents(s, op->dst, e) < 0)
+			return -e->errnum;
+		r = mkdirat(s->root, rel(op->dst), op->mode);
+	}
+	if (r < 0 && errno != EEXIST)
+		return err_set(e, errno, "make %s in the private root", op->dst);
+	dir = openat(s->root, rel(op->dst), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir < 0)
+		return err_set(e, errno, "open %s in the private root", op->dst);
+	if (r < 0 &&
+		fchmodat(s->root, rel(op->dst), op->mode, 0) < 0) /* made as another's parent */
+		return err_set(e, errno, "set mode of %s", op->dst);
+	if (mount_clone(dir, MOUNT_NODEV, &m, e) < 0 || mount_attach(m, dir, "", e) < 0)
+		return err_wrap(e, "%s", op->dst);
+	s->in->enforced.mounts++;
+	return 0;
+}
+
+static int do_symlink(struct setup *s, const char *target, const char *dst, struct err *e)
+{
+	int r = symlinkat(target, s->root, rel(dst));
+
+	if (r < 0 && errno == ENOENT) {
+		if (make_parents(s, dst, e) < 0)
+			return -e->errnum;
+		r = symlinkat(target, s->root, rel(dst));
+	}
+	if (r < 0 && errno != EEXIST)
+		return err_set(e, errno, "link %s in the private root", dst);
+	return 0;
+}
+
+static int do_new(struct setup *s, const struct plan_op *op, const char *fstype,
+	const char *const *opts, unsigned flags, struct err *e)
+{
+	struct plan_op at = {.dst = op->dst, .is_dir = true};
+	cleanup_fd int m = -1;
+
+	if (mount_new(fstype, opts, flags, &m, e) < 0)
+		return -e->errnum;
+	return attach(s, m, &at, e);
+}
+
+static int do_proc(struct setup *s, const struct plan_op *op, struct err *e)
+{
+	/* Read-only: nothing below it, /proc/sys least of all, is for the command to change. */
+	int r = do_new(s, op, "proc", NULL, MOUNT_RO | MOUNT_NODEV | MOUNT_NOEXEC, e);
+
+	if (r == -EPERM)
+		return err_no_boundary(e,
+			"a fresh /proc is not permitted here (an outer container masks parts of "
+			"its own); "
+			"use --tier process, or run the container with an unmasked /proc");
+	return r;
+}
+
+/*
+ * The workspace below a throw-away upper layer. Layers are named by descriptor, so no character of
+ * any path can be taken for mount syntax. The upper tmpfs is attached only while the overlay is made;
+ * afterwards only the overlay and the supervisor's descriptor keep it.
+ */
+static int do_overlay(struct setup *s, const struct plan_op *op, const char *size, struct err *e)
+{
+	const char *tmpfs[] = {size, "nr_inodes=" SCRATCH_INODES, "mode=0700", NULL};
+	char lower[64], upper[64], work[64];
+	const char *opts[] = {lower, upper, work, "userxattr", NULL};
+	cleanup_fd int src = open_source(op, e);
+	cleanup_fd int layer = -1, up = -1, wk = -1, m = -1, at = -1;
+	char own[64];
+	struct plan_op own_op = {.dst = own, .is_dir = true};
+
+	if (src < 0)
+		return src;
+	snprintf(own, sizeof(own), "%s/upper%u", NS_OWN_DIR, s->in->enforced.mounts);
+	if (mount_new("tmpfs", tmpfs, MOUNT_NODEV, &layer, e) < 0 ||
+		attach(s, layer, &own_op, e) < 0)
+		return -e->errnum;
+	if (mkdirat(layer, "upper", 0755) < 0 || mkdirat(layer, "work", 0755) < 0)
+		return err_set(e, errno, "make overlay layers");
+	up = openat(layer, "upper", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	wk = openat(layer, "work", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (up < 0 || wk < 0)
+		return err_set(e, errno, "open overlay layers");
+	snprintf(lower, sizeof(lower), "lowerdir=/proc/self/fd/%d", src);
+	snprintf(upper, sizeof(upper), "upperdir=/proc/self/fd/%d", up);
+	snprintf(work, sizeof(work), "workdir=/proc/self/fd/%d", wk);
+	if (mount_new("overlay", opts, MOUNT_NODEV, &m, e) < 0)
+		return err_wrap(e, "--discard needs an overlay of %s", op->src);
+	if (attach(s, m, op, e) < 0)
+		return -e->errnum;
+	at = openat(s->root, rel(own), O_PATH | O_CLOEXEC);
+	snprintf(own, sizeof(own), "/proc/self/fd/%d", at);
+	if (at < 0 || umount2(own, MNT_DETACH) < 0)
+		return err_set(e, errno, "detach overlay layers");
+	if (str_eq(op->dst, s->in->request->workspace))
+		s->in->fd[SANDBOX_FD_UPPER] = take_fd(&up);
+	return 0;
+}
+
+/*
+ * An object of ours with no permission at all, on a read-only mount: cannot be opened or changed. A
+ * directory below which something is granted can be passed through, but not listed; it becomes
+ * read-only when the places below it have been made.
+ */
+static int do_mask(struct setup *s, const struct plan_op *op, struct err *e)
+{
+	cleanup_fd int src = -1, m = -1;
+	char own[64];
+
+	if (op->holds && s->open_masks_n == OPEN_MASKS_MAX)
+		return err_refuse(
+			e, "more than %d denied directories hold granted paths", OPEN_MASKS_MAX);
+	snprintf(own, sizeof(own), NS_OWN_DIR "/denied%s%s%.0zu", op->is_dir ? ".d" : "",
+		op->holds ? "." : "", op->holds ? s->open_masks_n + 1 : 0);
+	if (make_parents(s, own, e) < 0)
+		return -e->errnum;
+	if ((op->is_dir ? mkdirat(s->root, rel(own), op->holds ? 0111 : 0)
+			: mknodat(s->root, rel(own), S_IFREG, 0)) < 0 &&
+		errno != EEXIST)
+		return err_set(e, errno, "make mask");
+	src = openat(s->root, rel(own), O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (src < 0)
+		return err_set(e, errno, "open mask");
+	if (mount_clone(src, (op->holds ? 0 : MOUNT_RO) | MOUNT_NODEV | MOUNT_NOEXEC, &m, e) < 0)
+		return err_wrap(e, "mask %s", op->dst);
+	if (attach(s, m, op, e) < 0)
+		return -e->errnum;
+	if (op->holds)
+		s->open_masks[s->open_masks_n++] = take_fd(&m);
+	return 0;
+}
+
+static int close_masks(struct setup *s, struct err *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < s->open_masks_n; i++) {
+		if (r == 0)
+			r = mount_restrict(
+				s->open_masks[i], MOUNT_RO | MOUNT_NODEV | MOUNT_NOEXEC, e);
+		close(s->open_masks[i]);
+	}
+	return r;
+}
+
+/* Decoys share one mount; each well-known path is a symlink to its slot. Absence costs only coverage. */
+static int do_decoy(struct setup *s, const struct plan_op *op, struct err *e)
+{
+	char slot[64];
+
+	if (s->decoys == 0) {
+		cleanup_fd int m = -1;
+		struct err why = ERR_INIT;
+
+		s->decoys = 1;
+		if (decoyfs_mount(&s->in->fd[SANDBOX_FD_DECOY], &m, &why) == 0) {
+			char dir[] = NS_DECOY_DIR;
+			struct plan_op at = {.dst = dir, .is_dir = true};
+
+			if (attach(s, m, &at, e) < 0)
+				return -e->errnum;
+			s->in->enforced.decoys = 1;
+		} else if (make_node(s, NS_OWN_DIR, true) < 0 && errno != EEXIST) {
+			return err_set(e, errno, "make " NS_OWN_DIR); /* a Landlock rule names it */
+		}
+	}
+	if (!s->in->enforced.decoys)
+		return 0;
+	snprintf(slot, sizeof(slot), "%s/%zu", NS_DECOY_DIR, s->decoys - 1);
+	s->decoys++;
+	return do_symlink(s, slot, op->dst, e);
+}
+
+static int do_op(struct setup *s, const struct plan_op *op, const char *size, struct err *e)
+{
+	static const char *const devpts[] = {"newinstance", "ptmxmode=0666", "mode=0620", NULL};
+
+	switch (op->kind) {
+	case PLAN_SCRATCH:
+		return do_scratch(s, op, e);
+	case PLAN_DIR:
+		if (make_parents(s, op->dst, e) < 0)
+			return -e->errnum;
+		if (mkdirat(s->root, rel(op->dst), op->mode) < 0 && errno != EEXIST)
+			return err_set(e, errno, "make %s in the private root", op->dst);
+		return 0;
+	case PLAN_BIND:
+		return do_bind(s, op,
+			MOUNT_NODEV | MOUNT_RECURSIVE | (op->access == ACCESS_WRITE ? 0 : MOUNT_RO),
+			e);
+	case PLAN_DEVICE:
+		return do_bind(s, op, MOUNT_NOEXEC, e);
+	case PLAN_COPY:
+		return do_copy(s, op, e);
+	case PLAN_FILE:
+		return write_file(s, op->dst, op->src, strlen(op->src), e);
+	case PLAN_SYMLINK:
+		return do_symlink(s, op->src, op->dst, e);
+	case PLAN_PROC:
+		return do_proc(s, op, e);
+	case PLAN_DEVPTS:
+		return do_new(s, op, "devpts", devpts, MOUNT_NOEXEC, e);
+	case PLAN_OVERLAY:
+		return do_overlay(s, op, size, e);
+	case PLAN_MASK:
+		return do_mask(s, op, e);
+	case PLAN_DECOY:
+		return do_decoy(s, op, e);
+	case PLAN_LANDLOCK: /* executed at lock-down, by path inside the new root */
+	case PLAN_OP_NUM:
+	default:
+		return 0;
+	}
+}
+
+/*
+ * Making a network namespace takes the kernel as long as most of the mounts together, so a thread
+ * makes one while we mount; afterwards we enter it, and are alone in the process again.
+ */
+struct net_maker {
+	pthread_t thread;
+	int fd; /* the namespace, -1 on failure */
+	struct err e;
+};
+
+static void *make_net(void *arg)
+{
+	struct net_maker *n = arg;
+
+	if (unshare(CLONE_NEWNET) < 0) {
+		err_set(&n->e, errno, "create a network namespace");
+		return NULL;
+	}
+	if (loopback_up(&n->e) < 0)
+		return NULL;
+	n->fd = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+	if (n->fd < 0)
+		err_set(&n->e, errno, "open the network namespace");
+	return NULL;
+}
+
+static int enter_net(struct init *in, struct net_maker *n, struct err *e)
+{
+	int r = 0;
+
+	pthread_join(n->thread, NULL);
+	if (n->fd < 0) {
+		*e = n->e;
+		return -e->errnum;
+	}
+	if (setns(n->fd, CLONE_NEWNET) < 0)
+		r = err_set(e, errno, "enter the network namespace");
+	close(n->fd);
+	in->enforced.ns_net = r == 0;
+	return r;
+}
+
+static int make_root(struct setup *s, const char *size, struct err *e)
+{
+	const char *opts[] = {size, "nr_inodes=" SCRATCH_INODES, "mode=0755", NULL};
+	cleanup_fd int slash = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (slash < 0)
+		return err_set(e, errno, "open /");
+	if (mount_new("tmpfs", opts, MOUNT_NODEV, &s->root, e) < 0)
+		return -e->errnum;
+	/* On top of the old root: our own lookups still start below it, so host paths keep working. */
+	return mount_attach(s->root, slash, "", e);
+}
+
+/*
+ * The command's terminal is a pty of the host's devpts, which the private one does not show. It stands
+ * at /dev/console, where programs that look for its name (ttyname) find it.
+ */
+static int show_terminal(struct setup *s, struct err *e)
+{
+	char console[] = "/dev/console";
+	struct plan_op op = {.kind = PLAN_DEVICE, .dst = console};
+	char path[64];
+	struct stat st;
+
+	if (!s->in->request->tty || fstat(s->in->request->tty_fd, &st) < 0)
+		return 0;
+	snprintf(path, sizeof(path), "/dev/pts/%u", minor(st.st_rdev));
+	op.src = path;
+	op.dev = st.st_dev;
+	op.ino = st.st_ino;
+	if (access(path, F_OK) < 0)
+		return 0; /* another devpts mount holds it: the command can do without a name */
+	return do_bind(s, &op, MOUNT_NOEXEC, e);
+}
+
+int namespace_setup(struct init *in, struct err *e)
+{
+	struct setup s = {.in = in, .root = -1};
+	uint64_t disk = in->plan->policy->limits.disk_b;
+	struct net_maker net = {.fd = -1};
+	mode_t old_umask = umask(0);
+	char size[40];
+	int r;
+
+	snprintf(size, sizeof(size), "size=%llu",
+		(unsigned long long)(disk == LIMIT_NONE ? SCRATCH_DEFAULT_B : disk));
+	if (mount_make_private(e) < 0) {
+		char why[256];
+
+		snprintf(why, sizeof(why), "%.255s", e->msg);
+		return err_no_boundary(e,
+			"mounts are not permitted in a user namespace here (%s); "
+			"use --tier process, or see croft doctor",
+			why);
+	}
+	r = pthread_create(&net.thread, NULL, make_net, &net);
+	if (r != 0)
+		return err_set(e, r, "start a thread");
+	r = make_root(&s, size, e);
+	for (size_t i = 0; r == 0 && i < in->plan->n; i++)
+		r = do_op(&s, &in->plan->ops[i], size, e);
+	if (r < 0 || (r = enter_net(in, &net, e)) < 0)
+		return r;
+	if ((r = close_masks(&s, e)) < 0 || (r = show_terminal(&s, e)) < 0 ||
+		(r = mount_restrict(s.root, MOUNT_RO | MOUNT_NODEV, e)) < 0 ||
+		(r = mount_become_root(s.root, e)) < 0)
+		return r;
+	close(s.root);
+	umask(old_umask);
+	if (sethostname(NS_HOSTNAME, strlen(NS_HOSTNAME)) < 0)
+		return err_set(e, errno, "set hostname");
+	return 0;
+}
