@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Deriving a policy: see learn.h. */
+#include "core/learn.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "engine/decoys.h"
+
+int learn_init(struct learn *l, const struct policy *p, const char *home, const char *workspace)
+{
+	*l = (struct learn){.policy = p, .home = home, .workspace = workspace};
+	l->used = calloc(p->rules_n + 1, sizeof(*l->used));
+	l->wanted = calloc(LEARN_PATHS_MAX, sizeof(*l->wanted));
+	return l->used && l->wanted ? 0 : -ENOMEM;
+}
+
+void learn_done(struct learn *l)
+{
+	for (size_t i = 0; i < l->wanted_n; i++)
+		free(l->wanted[i].path);
+	free(l->wanted);
+	free(l->used);
+	*l = (struct learn){0};
+}
+
+/* Is this one of the places an attacker looks first, or below one? */
+static bool is_secret(const struct learn *l, const char *path)
+{
+	char full[POLICY_PATH_MAX];
+
+	for (size_t i = 0; i < decoy_paths_n; i++) {
+		const char *d = decoy_paths[i].path;
+		size_t n;
+
+		snprintf(full, sizeof(full), "%s%s", d[0] == '~' ? l->home : "",
+			d[0] == '~' ? d + 1 : d);
+		n = strlen(full);
+		if (strncmp(path, full, n) == 0 && (!path[n] || path[n] == '/'))
+			return true;
+	}
+	return false;
+}
+
+static void want(struct learn *l, const char *path, bool write, bool secret)
+{
+	struct learn_path *w;
+
+	for (size_t i = 0; i < l->wanted_n; i++) {
+		w = &l->wanted[i];
+		if (str_eq(w->path, path)) {
+			w->write |= write;
+			w->count++;
+			return;
+		}
+	}
+	if (l->wanted_n == LEARN_PATHS_MAX) {
+		l->lost++;
+		return;
+	}
+	w = &l->wanted[l->wanted_n];
+	*w = (struct learn_path){
+		.path = strdup(path), .write = write, .secret = secret, .count = 1};
+	if (w->path)
+		l->wanted_n++;
+	else
+		l->lost++;
+}
+
+void learn_notice(void *arg, const struct notice *n)
+{
+	struct learn *l = arg;
+	const struct policy_rule *rule = NULL;
+	bool write = n->op != NOTICE_READ && n->op != NOTICE_EXEC && n->op != NOTICE_CONNECT;
+
+	l->seen++;
+	policy_access(l->policy, n->path, &rule);
+	if (!n->denied) {
+		if (rule)
+			l->used[rule - l->policy->rules]++;
+		return;
+	}
+	if (n->op == NOTICE_CONNECT)
+		return;
+	want(l, n->path, write,
+		is_secret(l, n->path) || (rule && rule->origin.layer == LAYER_FLOOR));
+}
+
+/* As a policy file would spell it: "~/x", "./x", or absolute. */
+static void add_spelling(const struct learn *l, const char *path, struct buf *out)
+{
+	const struct {
+		const char *dir, *word;
+	} bases[] = {{l->workspace, "."}, {l->home, "~"}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(bases); i++) {
+		size_t n = strlen(bases[i].dir);
+
+		if (strncmp(path, bases[i].dir, n) != 0 || (path[n] && path[n] != '/'))
+			continue;
+		buf_adds(out, bases[i].word);
+		path += n;
+		break;
+	}
+	str_show(out, path, strlen(path));
+}
+
+/* A grant that no access needed, and whose denial would not take a needed one with it. */
+static bool unused(const struct learn *l, size_t rule)
+{
+	const struct policy_rule *r = &l->policy->rules[rule];
+	size_t n = strlen(r->path);
+	struct stat st;
+
+	if (r->access == ACCESS_DENY || r->glob || l->used[rule] || str_eq(r->path, l->workspace) ||
+		lstat(r->path, &st) < 0 || S_ISLNK(st.st_mode))
+		return false; /* what is absent or another name of something gives nothing to take away */
+	for (size_t i = 0; i < l->policy->rules_n; i++)
+		if (i != rule && l->used[i] && strncmp(l->policy->rules[i].path, r->path, n) == 0 &&
+			l->policy->rules[i].path[n] == '/')
+			return false;
+	return true;
+}
+
+static void diff_wanted(const struct learn *l, struct buf *out, bool write)
+{
+	bool head = false;
+
+	for (size_t i = 0; i < l->wanted_n; i++) {
+		const struct learn_path *w = &l->wanted[i];
+
+		if (w->secret || w->write != write)
+			continue;
+		if (!head)
+			buf_addf(out, "+  %s:\n", write ? "write" : "read");
+		head = true;
+		buf_adds(out, "+    - \"");
+		add_spelling(l, w->path, out);
+		buf_addf(out, "\"  # asked for %" PRIu64 " time%s, refused\n", w->count,
+			w->count == 1 ? "" : "s");
+	}
+}
+
+static void diff_unused(const struct learn *l, struct buf *out)
+{
+	bool head = false;
+
+	for (size_t i = 0; i < l->policy->rules_n; i++) {
+		const struct policy_rule *r = &l->policy->rules[i];
+
+		if (!unused(l, i))
+			continue;
+		if (!head)
+			buf_adds(out, "+  deny:\n");
+		head = true;
+		buf_adds(out, "+    - \"");
+		add_spelling(l, r->path, out);
+		buf_addf(out, "\"  # granted by %s, never used\n",
+			r->origin.file ? r->origin.file : "profile");
+	}
+}
+
+void learn_diff(const struct learn *l, struct buf *out)
+{
+	buf_addf(out,
+		"# %" PRIu64
+		" accesses seen. Nothing was applied: put what you accept into croft.yaml,\n"
+		"# then: croft policy check croft.yaml && croft policy trust\n",
+		l->seen);
+	buf_adds(out, "--- croft.yaml\n+++ croft.yaml (proposed)\n+version: 1\n+filesystem:\n");
+	diff_wanted(l, out, false);
+	diff_wanted(l, out, true);
+	diff_unused(l, out);
+	for (size_t i = 0; i < l->wanted_n; i++) {
+		if (!l->wanted[i].secret)
+			continue;
+		buf_adds(out, "# refused and not proposed (a secret or croft's own): ");
+		str_show(out, l->wanted[i].path, strlen(l->wanted[i].path));
+		buf_addc(out, '\n');
+	}
+	if (l->lost)
+		buf_addf(out, "# %" PRIu64 " further paths were not kept\n", l->lost);
+}
+
+void learn_json(const struct learn *l, struct buf *out)
+{
+	struct json j;
+
+	json_init(&j, out, true);
+	json_object(&j, NULL);
+	json_str(&j, "schema", "croft.learn/v1");
+	json_uint(&j, "accesses", l->seen);
+	json_array(&j, "wanted");
+	for (size_t i = 0; i < l->wanted_n; i++) {
+		json_object(&j, NULL);
+		json_str(&j, "path", l->wanted[i].path);
+		json_str(&j, "access", l->wanted[i].write ? "write" : "read");
+		json_uint(&j, "count", l->wanted[i].count);
+		json_bool(&j, "proposed", !l->wanted[i].secret);
+		json_end(&j);
+	}
+	json_end(&j);
+	json_array(&j, "unused");
+	for (size_t i = 0; i < l->policy->rules_n; i++)
+		if (unused(l, i))
+			json_str(&j, NULL, l->policy->rules[i].path);
+	json_end(&j);
+	json_uint(&j, "lost", l->lost);
+	json_end(&j);
+	buf_addc(out, '\n');
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Watches write-intent calls of a namespace-tier sandbox from outside, to say what was denied and
+ * what was changed.
+ *
+ * Purpose: diagnosis only. Every call is let through; mounts and Landlock decide. A caller that
+ *          races or lies can hide from it or mislead it, and gains nothing else.
+ * Trust:   it runs in the supervisor, outside the sandbox and perhaps as root, on the sandbox's
+ *          words. It opens nothing but O_PATH, follows no magic link, and never resolves a path in
+ *          a way that can wait: the supervisor itself serves the decoy file system, so waiting for
+ *          it would be for ever.
+ * Limits:  one call at a time; text bounded by PATH_MAX. What could not be looked at is counted in
+ *          `lost`.
+ */
+#ifndef CROFT_CORE_OBSERVE_H
+#define CROFT_CORE_OBSERVE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/notice.h"
+#include "os/notify.h"
+#include "policy/policy.h"
+
+struct observer {
+	int listener; /* borrowed */
+	const struct policy *policy;
+	const char *workspace;      /* absolute, canonical, as inside */
+	bool reads;                 /* opens for reading and exec are notified, too */
+	const char *const *scratch; /* trees of the sandbox's own: not reported; NULL-terminated */
+	void (*saw)(void *arg, const struct notice *n);
+	void *arg;
+	uint64_t seen, lost;
+
+	/* Its own: zero at the start. */
+	bool open;
+	struct notify notify;
+	int root; /* O_PATH of the sandbox's root, -1 until the first call */
+	int workspace_fd;
+	bool no_openat2;
+	struct notice note[2]; /* of the call at hand */
+	unsigned notes_n;
+};
+
+/* Handle one waiting call, never blocking. 0; -ESHUTDOWN when the last process is gone. */
+int observer_serve(struct observer *o);
+void observer_done(struct observer *o);
+
+#endif

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Receipts: see receipt.h. */
+#include "core/receipt.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/wait.h>
+
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "croft.h"
+
+int receipt_init(struct receipt *r)
+{
+	unsigned char raw[RUN_ID_LEN / 2];
+
+	*r = (struct receipt){.command = STRLIST_INIT(65536),
+		.degradations = STRLIST_INIT(64),
+		.limits_hit = STRLIST_INIT(16)};
+	if (getrandom(raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
+		return -1;
+	for (size_t i = 0; i < sizeof(raw); i++)
+		snprintf(r->id + 2 * i, 3, "%02x", raw[i]);
+	clock_gettime(CLOCK_REALTIME, &r->started);
+	return 0;
+}
+
+void receipt_done(struct receipt *r)
+{
+	strlist_done(&r->command);
+	strlist_done(&r->degradations);
+	strlist_done(&r->limits_hit);
+	record_done(&r->record);
+	free(r->cwd);
+	free(r->workspace);
+	free(r->label);
+	free(r->profile);
+	free(r->json);
+	free(r->text);
+}
+
+void receipt_degrade(struct receipt *r, const char *fmt, ...)
+{
+	cleanup_buf struct buf b = BUF_INIT(2048);
+	va_list ap;
+
+	va_start(ap, fmt);
+	buf_addv(&b, fmt, ap);
+	va_end(ap);
+	strlist_add(&r->degradations, buf_str(&b));
+}
+
+static void namespaces_json(const struct enforced *f, struct json *j)
+{
+	static const char *const names[] = {
+		"user", "mount", "pid", "net", "ipc", "uts", "cgroup", "time"};
+	const uint8_t has[] = {f->ns_user, f->ns_mount, f->ns_pid, f->ns_net, f->ns_ipc, f->ns_uts,
+		f->ns_cgroup, f->ns_time};
+
+	json_array(j, "namespaces");
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (has[i])
+			json_str(j, NULL, names[i]);
+	json_end(j);
+}
+
+static const char *holder(const struct receipt *r, unsigned has, uint8_t rlimit, uint64_t limit)
+{
+	if (limit == LIMIT_NONE)
+		return "unlimited";
+	return r->cgroup_has & has ? "cgroup" : rlimit ? "rlimit" : "not enforced";
+}
+
+static void enforced_json(const struct receipt *r, struct json *j)
+{
+	const struct enforced *f = &r->enforced;
+
+	json_object(j, "enforced");
+	namespaces_json(f, j);
+	json_object(j, "landlock");
+	json_int(j, "abi", f->landlock_abi);
+	json_uint(j, "rules", f->landlock_rules);
+	json_bool(j, "tcp_closed", f->landlock_tcp);
+	json_bool(j, "ipc_scoped", f->landlock_scoped);
+	json_end(j);
+	json_object(j, "seccomp");
+	json_str(j, "mode", "allowlist");
+	json_uint(j, "instructions", f->seccomp_insns);
+	json_bool(j, "broker", f->broker);
+	json_end(j);
+	json_bool(j, "no_new_privs", f->no_new_privs);
+	json_bool(j, "capabilities_empty", f->caps_empty);
+	json_bool(j, "session_keyring_new", f->keyring_new);
+	json_bool(j, "supplementary_groups_dropped", f->groups_dropped);
+	json_uint(j, "mounts", f->mounts);
+	json_bool(j, "decoys", f->decoys);
+	json_str(j, "network",
+		f->ns_net         ? "loopback only"
+		: f->landlock_tcp ? "TCP closed by Landlock, other sockets by seccomp"
+				  : "closed by seccomp");
+	json_object(j, "cgroup");
+	json_str(j, "kind", cgroup_kind_names[r->cgroup_kind]);
+	json_end(j);
+	json_object(j, "limits_held_by");
+	json_str(j, "memory", holder(r, CGROUP_HAS_MEMORY, f->rlimit_memory, r->limits.memory_b));
+	json_str(j, "pids", holder(r, CGROUP_HAS_PIDS, f->rlimit_pids, r->limits.pids));
+	json_str(j, "cpus", holder(r, CGROUP_HAS_CPU, 0, r->limits.cpu_milli));
+	json_end(j);
+	json_end(j);
+}
+
+static void limit_json(struct json *j, const char *key, uint64_t v)
+{
+	if (v == LIMIT_NONE)
+		json_null(j, key);
+	else
+		json_uint(j, key, v);
+}
+
+static void limits_json(const struct policy_limits *l, struct json *j)
+{
+	json_object(j, "limits");
+	limit_json(j, "memory_b", l->memory_b);
+	limit_json(j, "cpu_milli", l->cpu_milli);
+	limit_json(j, "pids", l->pids);
+	limit_json(j, "open_files", l->open_files);
+	limit_json(j, "disk_b", l->disk_b);
+	limit_json(j, "file_size_b", l->file_size_b);
+	limit_json(j, "timeout_ms", l->timeout_ms);
+	json_end(j);
+}
+
+static void list_json(const struct strlist *l, struct json *j, const char *key)
+{
+	json_array(j, key);
+	for (size_t i = 0; i < l->n; i++)
+		json_str(j, NULL, l->v[i]);
+	json_end(j);
+}
+
+/* What the watchers could see at all: the absence of a denial proves nothing beyond this. */
+static void coverage_json(const struct receipt *r, struct json *j)
+{
+	const struct enforced *f = &r->enforced;
+	bool full = r->observe == OBSERVE_FULL;
+
+	json_object(j, "coverage");
+	json_str(j, "writes",
+		f->broker                   ? "every path-changing call (broker)"
+		: r->observe == OBSERVE_OFF ? "not observed"
+					    : "write-intent opens, renames, deletions");
+	json_str(j, "reads",
+		full        ? "every open and exec"
+		: f->decoys ? "well-known secret paths (decoys)"
+			    : "not observed");
+	json_str(j, "note", "a missing denial is not proof that nothing was refused");
+	json_end(j);
+}
+
+static void exit_json(const struct receipt *r, struct json *j)
+{
+	json_object(j, "exit");
+	json_int(j, "code", r->exit_code);
+	if (r->exit_signal)
+		json_int(j, "signal", r->exit_signal);
+	else
+		json_null(j, "signal");
+	json_bool(j, "timed_out", r->outcome.timed_out);
+	json_end(j);
+	json_object(j, "usage");
+	json_fixed(j, "wall_ms", r->wall_us, 3);
+	json_fixed(j, "cpu_ms", r->cpu_us, 3);
+	json_uint(j, "peak_memory_b", r->peak_memory_b);
+	json_end(j);
+}
+
+void receipt_json(const struct receipt *r, struct buf *out, bool indent)
+{
+	struct json j;
+	char when[32];
+	struct tm tm;
+
+	gmtime_r(&r->started.tv_sec, &tm);
+	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	json_init(&j, out, indent);
+	json_object(&j, NULL);
+	json_str(&j, "schema", "croft.receipt/v1");
+	json_str(&j, "croft", CROFT_VERSION);
+	json_str(&j, "id", r->id);
+	json_str(&j, "started", when);
+	if (r->label)
+		json_str(&j, "label", r->label);
+	list_json(&r->command, &j, "command");
+	json_str(&j, "cwd", r->cwd);
+	json_str(&j, "workspace", r->workspace);
+	json_object(&j, "policy");
+	json_str(&j, "digest", r->policy_digest.hex);
+	json_str(&j, "enforced_digest", r->enforced_digest.hex);
+	json_str(&j, "profile", r->profile);
+	json_end(&j);
+	json_str(&j, "tier", r->tier);
+	json_str(&j, "mode", r->discard ? "discard" : "direct");
+	enforced_json(r, &j);
+	list_json(&r->degradations, &j, "degradations");
+	limits_json(&r->limits, &j);
+	list_json(&r->limits_hit, &j, "limits_hit");
+	exit_json(r, &j);
+	record_json(&r->record, &j, r->id);
+	coverage_json(r, &j);
+	json_end(&j);
+	buf_addc(out, '\n');
+}
+
+/*
+ * The digest of what held: the policy's digest, the plan as executed, the mechanisms and what was
+ * missing. Two runs with the same value ran behind the same boundary.
+ */
+static void seal_enforced(struct receipt *r, const struct plan *p)
+{
+	cleanup_buf struct buf b = BUF_INIT(RECEIPT_JSON_MAX);
+	struct json j;
+
+	json_init(&j, &b, false);
+	json_object(&j, NULL);
+	json_str(&j, "policy", r->policy_digest.hex);
+	json_str(&j, "tier", r->tier);
+	json_str(&j, "mode", r->discard ? "discard" : "direct");
+	json_str(&j, "plan", p->digest.hex);
+	enforced_json(r, &j);
+	list_json(&r->degradations, &j, "degradations");
+	json_end(&j);
+	digest_sha256(&r->enforced_digest, buf_str(&b), b.len);
+}
+
+void receipt_seal(struct receipt *r, const struct plan *p)
+{
+	int st = r->outcome.status;
+
+	if (r->outcome.lost && !WIFSIGNALED(st)) {
+		r->exit_code = CROFT_EXIT_FAILED;
+	} else if (WIFSIGNALED(st)) {
+		r->exit_signal = WTERMSIG(st);
+		r->exit_code = 128 + r->exit_signal;
+	} else {
+		r->exit_code = WEXITSTATUS(st);
+	}
+	if (r->outcome.timed_out)
+		r->exit_code = CROFT_EXIT_TIMEOUT;
+	seal_enforced(r, p);
+}
+
+static void text_head(const struct receipt *r, struct buf *out)
+{
+	buf_addf(out, "croft: %s tier, ", r->tier);
+	buf_adds(out, r->discard ? "changes discarded" : "wrote in place (--direct)");
+	if (r->outcome.timed_out)
+		buf_addf(out, ", timed out");
+	else if (r->exit_signal)
+		buf_addf(out, ", killed by signal %d", r->exit_signal);
+	else
+		buf_addf(out, ", exit %d", r->exit_code);
+	buf_addf(out, ", %" PRIu64 ".%" PRIu64 " ms", r->wall_us / 1000, r->wall_us % 1000 / 100);
+	if (r->record.files_n)
+		buf_addf(out, ", %zu file%s changed", r->record.files_n,
+			r->record.files_n == 1 ? "" : "s");
+	if (r->record.denials_n)
+		buf_addf(out, ", %zu denied", r->record.denials_n);
+	buf_addf(out, " [%s]\n", r->id);
+}
+
+#define TEXT_DENIALS 10
+#define TEXT_FILES 10
+
+static void text_denials(const struct receipt *r, struct buf *out, bool verbose)
+{
+	size_t n = r->record.denials_n;
+
+	for (size_t i = 0; i < n && (verbose || i < TEXT_DENIALS); i++) {
+		const struct denial *d = &r->record.denials[i];
+
+		buf_addf(out, "  denied  %-7s ", notice_op_names[d->op]);
+		str_show(out, d->path, strlen(d->path));
+		if (d->count > 1)
+			buf_addf(out, " (%" PRIu64 " times)", d->count);
+		buf_adds(out, "  allow with: ");
+		denial_fix(d, out);
+		buf_addc(out, '\n');
+	}
+	if (!verbose && n > TEXT_DENIALS)
+		buf_addf(out, "  … and %zu more: croft why %s\n", n - TEXT_DENIALS, r->id);
+	if (r->record.denials_lost)
+		buf_addf(out, "  … and %" PRIu64 " beyond what is recorded\n",
+			r->record.denials_lost);
+}
+
+static void text_verbose(const struct receipt *r, struct buf *out)
+{
+	const struct enforced *f = &r->enforced;
+
+	buf_addf(out, "  policy  %.16s… (%s), enforced %.16s…\n", r->policy_digest.hex,
+		r->profile ? r->profile : "-", r->enforced_digest.hex);
+	buf_addf(out,
+		"  held by %sLandlock ABI %d (%u rules), seccomp (%u instructions%s), cgroup %s\n",
+		f->ns_user ? "namespaces, " : "", f->landlock_abi, f->landlock_rules,
+		f->seccomp_insns, f->broker ? ", broker" : "", cgroup_kind_names[r->cgroup_kind]);
+	buf_addf(out, "  used    %" PRIu64 " ms CPU, %" PRIu64 " KiB peak memory\n",
+		r->cpu_us / 1000, r->peak_memory_b / 1024);
+	for (size_t i = 0; i < r->record.files_n && i < TEXT_FILES * 10; i++) {
+		buf_addf(out, "  %-8s", file_change_names[r->record.files[i].change]);
+		str_show(out, r->record.files[i].path, strlen(r->record.files[i].path));
+		buf_addc(out, '\n');
+	}
+}
+
+/* Fully when asked, or when the user has accepted them for this run; otherwise how many. */
+static void text_degradations(const struct receipt *r, struct buf *out, bool verbose)
+{
+	size_t shown = verbose || r->allow_degraded ? r->degradations.n : r->fell_back;
+	size_t rest = r->degradations.n - shown;
+
+	for (size_t i = 0; i < shown; i++)
+		buf_addf(out, "  less    %s\n", r->degradations.v[i]);
+	if (rest)
+		buf_addf(out, "  less    %zu weaker protection%s recorded; -v shows them\n", rest,
+			rest == 1 ? "" : "s");
+}
+
+void receipt_text(const struct receipt *r, struct buf *out, bool verbose)
+{
+	text_head(r, out);
+	text_denials(r, out, verbose);
+	for (size_t i = 0; i < r->limits_hit.n; i++)
+		buf_addf(out, "  limit   %s\n", r->limits_hit.v[i]);
+	text_degradations(r, out, verbose);
+	if (verbose)
+		text_verbose(r, out);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The structured summary of one command: what ran, under what policy, what was really enforced, what
+ * was denied, what it changed. Written however the command ends. JSON is the form of record
+ * (schema "croft.receipt/v1", docs/ARCHITECTURE.md); the text is for people and escapes everything.
+ */
+#ifndef CROFT_CORE_RECEIPT_H
+#define CROFT_CORE_RECEIPT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "base/digest.h"
+#include "core/record.h"
+#include "core/supervise.h"
+#include "engine/engine.h"
+#include "os/cgroup.h"
+
+#define RECEIPT_JSON_MAX (16u << 20)
+#define RUN_ID_LEN 10
+
+struct receipt {
+	char id[RUN_ID_LEN + 1];
+	struct timespec started;
+	struct policy policy; /* as settled for this run; shares the memory of the one asked for */
+	struct strlist command;
+	char *cwd, *workspace, *label;
+	char *profile;
+	const char *tier;
+	bool discard;
+	bool allow_degraded;
+	bool fell_back; /* to a lower tier than tried first; degradations.v[0] says why */
+	struct digest policy_digest, enforced_digest;
+	struct enforced enforced;
+	enum cgroup_kind cgroup_kind;
+	unsigned cgroup_has;
+	struct policy_limits limits;
+	struct strlist degradations;
+	struct strlist limits_hit;
+	struct outcome outcome;
+	int exit_code; /* as the shell would see it */
+	int exit_signal;
+	uint64_t wall_us, cpu_us, peak_memory_b;
+	enum observe observe;
+	struct record record;
+	char *json; /* cached renderings */
+	char *text;
+};
+
+int receipt_init(struct receipt *r);
+void receipt_done(struct receipt *r);
+void receipt_degrade(struct receipt *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Compute digests and exit code; call once, when everything else is known. */
+void receipt_seal(struct receipt *r, const struct plan *p);
+void receipt_json(const struct receipt *r, struct buf *out, bool indent);
+void receipt_text(const struct receipt *r, struct buf *out, bool verbose);
+
+#endif

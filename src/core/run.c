@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of a command: see run.h. */
+#include "core/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "core/environ.h"
+#include "core/scratch.h"
+#include "core/supervise.h"
+#include "core/terminal.h"
+#include "engine/engine.h"
+#include "os/cgroup.h"
+#include "os/landlock.h"
+#include "os/proctree.h"
+#include "os/seccomp.h"
+#include "os/tree.h"
+
+#define UPPER_FILES_MAX 100000
+
+/* Everything one attempt on one engine owns. */
+struct attempt {
+	const struct run_request *q;
+	const struct engine *engine;
+	struct receipt *receipt;
+	struct request request;
+	struct strlist env;
+	struct scratch scratch;
+	struct plan plan;
+	struct cgroup cgroup;
+	struct terminal *terminal;
+	struct sandbox sandbox;
+	int null_fd;
+	struct signals *signals;
+};
+
+static int check_request(const struct run_request *q, struct err *e)
+{
+	if (!q->argv || !q->argv[0] || !q->argv[0][0])
+		return err_invalid(e, "no command given; try: croft run -- CMD [ARG…]");
+	if (q->policy->hosts.n)
+		return err_refuse(e,
+			"the policy allows host %s, but this version has no gateway to carry it: "
+			"sandboxes have loopback only; remove the network rules to run without",
+			q->policy->hosts.v[0]);
+	for (int i = 0; i < 3; i++) {
+		struct stat st;
+
+		/* A directory descriptor would be a way out of the private root. */
+		if (q->stdio[i] >= 0 && fstat(q->stdio[i], &st) == 0 && S_ISDIR(st.st_mode))
+			return err_refuse(e,
+				"%s is a directory; a sandbox may not hold one of the host's",
+				i == 0   ? "standard input"
+				: i == 1 ? "standard output"
+					 : "standard error");
+	}
+	return 0;
+}
+
+/* Engines to try, best first. More than one only when the policy leaves the choice to us. */
+static size_t choose_engines(const struct run_request *q, const struct engine *ret[2])
+{
+	size_t n = 0;
+
+	if (q->policy->tier != TIER_PROCESS)
+		ret[n++] = &engine_namespace;
+	if (q->policy->tier == TIER_PROCESS ||
+		(q->policy->tier == TIER_AUTO && q->policy->threat != THREAT_HOSTILE &&
+			!q->discard))
+		ret[n++] = &engine_process;
+	return n;
+}
+
+static int check_landlock(const struct run_request *q, struct receipt *r, struct err *e)
+{
+	if (landlock_abi() > 0)
+		return 0;
+	if (!q->allow_degraded)
+		return err_refuse(e,
+			"Landlock is missing (kernel without it, or not in its lsm= list), so this "
+			"tier would be "
+			"weaker than promised; enable it, or accept that with --allow-degraded");
+	receipt_degrade(r, "Landlock is missing: files are held by mounts alone");
+	return 0;
+}
+
+static int fill_request(struct attempt *a, struct err *e)
+{
+	const struct run_request *q = a->q;
+	bool process = a->engine->tier == TIER_PROCESS;
+	struct environ_facts f = {
+		.home = q->home, .tmp = "/tmp", .cwd = q->cwd, .run_id = a->receipt->id};
+	char runtime[64];
+
+	if (process && scratch_make(&a->scratch, a->receipt->id, e) < 0)
+		return -e->errnum;
+	snprintf(runtime, sizeof(runtime), "/run/user/%u", getuid());
+	f.runtime = process ? NULL : runtime;
+	if (process) {
+		f.home = a->scratch.home;
+		f.tmp = a->scratch.tmp;
+	}
+	if (environ_build(&a->env, q->policy, q->environ, &f, e) < 0)
+		return -e->errnum;
+	a->request = (struct request){.argv = q->argv,
+		.envp = a->env.v,
+		.cwd = q->cwd,
+		.workspace = q->workspace,
+		.home = q->home,
+		.discard = q->discard,
+		.tty_fd = -1,
+		.scratch = process ? a->scratch.path : NULL};
+	return 0;
+}
+
+/* The plan must be about the very directory the user was in, not about what has its name now. */
+static int check_workspace(const struct attempt *a, struct err *e)
+{
+	for (size_t i = 0; a->q->workspace_ino && i < a->plan.n; i++) {
+		const struct plan_op *op = &a->plan.ops[i];
+
+		if (op->ino && str_eq(op->dst, a->q->workspace) &&
+			(op->dev != a->q->workspace_dev || op->ino != a->q->workspace_ino))
+			return err_refuse(e, "%s was replaced while the sandbox was being planned",
+				a->q->workspace);
+		if ((op->kind == PLAN_SYMLINK && str_eq(op->dst, a->q->workspace)) ||
+			(op->rule && str_eq(op->rule->path, a->q->workspace) &&
+				strncmp(op->dst, a->q->workspace, strlen(a->q->workspace)) != 0))
+			return err_refuse(e,
+				"%s became a symlink while the sandbox was being planned",
+				a->q->workspace);
+	}
+	return 0;
+}
+
+static int attempt_plan(struct attempt *a, struct err *e)
+{
+	if (fill_request(a, e) < 0)
+		return -e->errnum;
+	if (a->engine->plan(&a->plan, a->q->policy, &a->request, e) < 0)
+		return -e->errnum;
+	return check_workspace(a, e);
+}
+
+static int open_stdio(struct attempt *a, struct err *e)
+{
+	int in[3];
+
+	for (int i = 0; i < 3; i++) {
+		in[i] = a->q->stdio[i];
+		if (in[i] >= 0)
+			continue;
+		if (a->null_fd < 0)
+			a->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+		if (a->null_fd < 0)
+			return err_set(e, errno, "open /dev/null");
+		in[i] = a->null_fd;
+	}
+	if (terminal_open(a->terminal, in, a->request.stdio, e) < 0)
+		return -e->errnum;
+	a->request.tty = terminal_active(a->terminal);
+	a->request.tty_fd = a->request.tty ? a->terminal->slave : -1;
+	/* In a pipeline (croft run … | less) another program may be the one that reads the keyboard. */
+	a->request.tty_background = a->request.tty && in[0] >= 0 && isatty(in[0]) && !isatty(in[1]);
+	if (a->request.tty_background)
+		terminal_hold_input(a->terminal);
+	return 0;
+}
+
+/* Limits that only a cgroup can hold. Made while the sandbox sets itself up on the other core. */
+static int make_cgroup(struct attempt *a, struct err *e)
+{
+	const struct policy_limits *pl = &a->q->policy->limits;
+	struct cgroup_limits l = {
+		.memory_b = pl->memory_b, .cpu_milli = pl->cpu_milli, .pids = pl->pids};
+	struct receipt *r = a->receipt;
+
+	if (cgroup_make(&a->cgroup, r->id, &l, e) < 0)
+		return -e->errnum;
+	r->cgroup_kind = a->cgroup.kind;
+	r->cgroup_has = a->cgroup.has;
+	if (pl->cpu_milli != LIMIT_NONE && !(a->cgroup.has & CGROUP_HAS_CPU)) {
+		if (!a->q->allow_degraded)
+			return err_refuse(e,
+				"a CPU limit needs a cgroup, which is not to be had here (%s); "
+				"drop the limit, "
+				"or accept that with --allow-degraded",
+				a->cgroup.why);
+		receipt_degrade(r, "no CPU limit: %s", a->cgroup.why);
+	}
+	if (pl->memory_b != LIMIT_NONE && !(a->cgroup.has & CGROUP_HAS_MEMORY))
+		receipt_degrade(r, "memory is limited per process (RLIMIT_DATA), not in total: %s",
+			a->cgroup.why);
+	if (pl->pids != LIMIT_NONE && !(a->cgroup.has & CGROUP_HAS_PIDS)) {
+		if (geteuid() == 0)
+			receipt_degrade(r,
+				"no process limit: RLIMIT_NPROC does not bind root, and %s",
+				a->cgroup.why);
+		else
+			receipt_degrade(
+				r, "processes are limited by RLIMIT_NPROC: %s", a->cgroup.why);
+	}
+	return 0;
+}
+
+static bool visit_upper(void *arg, const char *path, const struct stat *st)
+{
+	struct attempt *a = arg;
+	char full[8192];
+	struct stat below;
+	bool existed;
+
+	snprintf(full, sizeof(full), "%s/%s", a->q->workspace, path);
+	existed = lstat(full, &below) == 0;
+	record_change(&a->receipt->record, full,
+		S_ISCHR(st->st_mode) && st->st_rdev == 0 ? FILE_DELETED
+		: existed                                ? FILE_MODIFIED
+							 : FILE_CREATED);
+	return true;
+}
+
+static void note_degradations(struct attempt *a)
+{
+	struct receipt *r = a->receipt;
+	const struct enforced *f = &a->sandbox.enforced;
+
+	for (size_t i = 0; i < a->plan.notes.n; i++)
+		receipt_degrade(r, "%s", a->plan.notes.v[i]);
+	if (!f->groups_dropped)
+		receipt_degrade(r, "supplementary groups are kept: only root can drop them");
+	if (f->landlock_abi > 0 && f->landlock_abi < 6)
+		receipt_degrade(r,
+			"Landlock ABI %d: abstract sockets and signals are not scoped by it",
+			f->landlock_abi);
+	if (a->engine->tier == TIER_NAMESPACE && !f->ns_time)
+		receipt_degrade(r, "no time namespace on this kernel");
+}
+
+static bool upper_full(const struct attempt *a)
+{
+	struct statfs fs;
+
+	return a->sandbox.fd[SANDBOX_FD_UPPER] >= 0 &&
+	       fstatfs(a->sandbox.fd[SANDBOX_FD_UPPER], &fs) == 0 && fs.f_bfree == 0;
+}
+
+static void note_limits(struct attempt *a, const struct cgroup_usage *u)
+{
+	struct receipt *r = a->receipt;
+
+	if (r->outcome.timed_out)
+		strlist_add(&r->limits_hit, "timeout");
+	if (u->oom_kills)
+		strlist_add(&r->limits_hit, "memory");
+	if (u->pids_refused)
+		strlist_add(&r->limits_hit, "pids");
+	if (r->outcome.scratch_full || upper_full(a))
+		strlist_add(&r->limits_hit, "disk");
+}
+
+/* Fill the receipt from what is known after the end. */
+static void conclude(void *arg, const struct outcome *o)
+{
+	struct attempt *a = arg;
+	struct receipt *r = a->receipt;
+	struct cgroup_usage u = {0};
+
+	cgroup_usage(&a->cgroup, &u);
+	r->outcome = *o;
+	r->tier = a->engine->name;
+	r->enforced = a->sandbox.enforced;
+	r->cpu_us = MAX_OF(o->cpu_us, u.cpu_us);
+	r->peak_memory_b = u.memory_peak_b ? u.memory_peak_b : o->maxrss_kb * 1024;
+	r->limits = a->q->policy->limits;
+	r->observe = a->q->policy->observe;
+	note_limits(a, &u);
+	note_degradations(a);
+	if (a->q->discard && a->sandbox.fd[SANDBOX_FD_UPPER] >= 0) {
+		record_forget_files(&r->record);
+		r->record.files_full = !tree_walk(a->sandbox.fd[SANDBOX_FD_UPPER], UPPER_FILES_MAX,
+					       visit_upper, a) ||
+				       r->record.files_full;
+	} else {
+		record_settle(&r->record);
+	}
+	receipt_seal(r, &a->plan);
+}
+
+static uint64_t now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u;
+}
+
+/*
+ * The command has its own copies now. Ours are closed when they were given to us for that, so that the
+ * other ends see the command close them; a terminal's are still needed to copy from and to.
+ */
+static void release_stdio(void *arg)
+{
+	struct attempt *a = arg;
+
+	for (int i = 0; i < 3 && a->q->own_stdio; i++)
+		if (a->q->stdio[i] >= 0 && !isatty(a->q->stdio[i]))
+			close(a->q->stdio[i]);
+}
+
+static int attempt_run(struct attempt *a, struct err *e)
+{
+	const char *scratch[] = {"/tmp", "/run", "/dev", "/proc", "/.croft", a->q->home,
+		"/etc/passwd", "/etc/group", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf", NULL};
+	struct supervise s = {.signals = a->signals,
+		.scratch = scratch,
+		.sandbox = &a->sandbox,
+		.plan = &a->plan,
+		.cgroup = &a->cgroup,
+		.terminal = a->terminal,
+		.record = &a->receipt->record,
+		.workspace = a->q->workspace,
+		.timeout_ms = a->q->policy->limits.timeout_ms,
+		.tty_background = a->request.tty_background,
+		.meanwhile = conclude, .gone = release_stdio,
+		.pid_namespace = a->engine->tier == TIER_NAMESPACE,
+		.meanwhile_arg = a};
+	bool early = cgroup_is_unified();
+	uint64_t t0 = now_us();
+	struct outcome o;
+	int r;
+
+	if (a->engine->tier == TIER_PROCESS) {
+		s.others_n = proctree_children(s.others, ARRAY_SIZE(s.others));
+		prctl(PR_SET_CHILD_SUBREAPER, 1);
+	}
+	/* With cgroup v2 the sandbox can be born in its group, which must then exist first; with v1 the
+	 * group is made meanwhile, on the other core. */
+	if (early && (r = make_cgroup(a, e)) < 0)
+		return r;
+	if ((r = a->engine->start(
+		     &a->sandbox, &a->plan, &a->request, cgroup_clone_fd(&a->cgroup), e)) < 0)
+		return r;
+	terminal_close_slave(a->terminal);
+	if ((!early && (r = make_cgroup(a, e)) < 0) || (r = terminal_start(a->terminal, e)) < 0) {
+		struct err first = *e;
+
+		s.refuse = true; /* end it before it begins */
+		supervise(&s, &o, e);
+		*e = first;
+		return r;
+	}
+	plan_seal(&a->plan);
+	r = supervise(&s, &o, e);
+	a->receipt->wall_us = now_us() - t0;
+	return r;
+}
+
+static void attempt_done(struct attempt *a)
+{
+	terminal_done(a->terminal);
+	cgroup_remove(&a->cgroup);
+	for (int i = 0; i < SANDBOX_FD_NUM; i++)
+		close_fd(&a->sandbox.fd[i]);
+	close_fd(&a->sandbox.control);
+	close_fd(&a->sandbox.pidfd);
+	close_fd(&a->null_fd);
+	plan_done(&a->plan);
+	strlist_done(&a->env);
+	scratch_remove(&a->scratch);
+	free(a->terminal);
+}
+
+static int attempt_init(struct attempt *a, const struct run_request *q, const struct engine *en,
+	struct receipt *r, struct err *e)
+{
+	*a = (struct attempt){.q = q,
+		.engine = en,
+		.receipt = r,
+		.cgroup = CGROUP_INIT,
+		.null_fd = -1,
+		.scratch = SCRATCH_INIT};
+	a->sandbox = (struct sandbox){.pidfd = -1, .control = -1, .fd = {-1, -1, -1, -1}};
+	a->terminal = calloc(1, sizeof(*a->terminal));
+	if (!a->terminal)
+		return err_set(e, ENOMEM, "start");
+	a->terminal->master = a->terminal->slave = -1;
+	a->terminal->host_in = a->terminal->host_out = -1;
+	return 0;
+}
+
+static int fill_receipt(struct receipt *r, const struct run_request *q, struct err *e)
+{
+	for (char *const *v = q->argv; *v; v++)
+		if (!strlist_add(&r->command, *v))
+			return err_set(e, E2BIG, "command line");
+	r->cwd = strdup(q->cwd);
+	r->workspace = strdup(q->workspace);
+	r->profile = strdup(q->policy->profile ? q->policy->profile : "default");
+	r->label = q->label ? strdup(q->label) : NULL;
+	r->discard = q->discard;
+	r->allow_degraded = q->allow_degraded;
+	r->policy_digest = q->policy->digest;
+	if (!r->cwd || !r->workspace || !r->profile)
+		return err_set(e, ENOMEM, "start");
+	record_init(&r->record, q->policy, r->workspace);
+	r->record.tap = q->tap;
+	r->record.tap_arg = q->tap_arg;
+	return 0;
+}
+
+/* Try the engines in order. Only a boundary that could not be had is a reason to try the next one. */
+static int run_attempts(
+	struct receipt *r, const struct run_request *q, struct signals *sig, struct err *e)
+{
+	const struct engine *engines[2];
+	size_t n = choose_engines(q, engines);
+	struct err first = ERR_INIT;
+	int rc = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct attempt a;
+
+		*e = ERR_INIT;
+		if ((rc = attempt_init(&a, q, engines[i], r, e)) < 0)
+			return rc;
+		a.signals = sig;
+		if (i > 0) {
+			strlist_done(&r->degradations);
+			receipt_degrade(
+				r, "fell back to the %s tier: %s", engines[i]->name, first.msg);
+			r->fell_back = true;
+		}
+		rc = attempt_plan(&a, e);
+		if (rc == 0)
+			rc = open_stdio(&a, e);
+		if (rc == 0)
+			rc = attempt_run(&a, e);
+		attempt_done(&a);
+		if (rc == 0 || e->kind != ERR_REFUSED || !e->boundary)
+			return rc;
+		first = *e;
+	}
+	return rc;
+}
+
+/* Rules that hold only if their path is present: look once, before anything depends on them. */
+static int settle_policy(struct policy *ret, struct policy *p, struct err *e)
+{
+	cleanup_free bool *skip = calloc(p->rules_n + 1, sizeof(*skip));
+	char own[POLICY_PATH_MAX];
+	struct stat st;
+	ssize_t n;
+
+	if (!skip)
+		return err_set(e, ENOMEM, "settle the policy");
+	for (size_t i = 0; i < p->rules_n; i++)
+		skip[i] = p->rules[i].optional && !p->rules[i].glob &&
+			  lstat(p->rules[i].path, &st) < 0;
+	/* The program that will set up the next sandbox is not for this one to replace. */
+	n = readlink("/proc/self/exe", own, sizeof(own) - 1);
+	own[n > 0 ? n : 0] = '\0';
+	return policy_present(ret, p, skip, n > 0 && lstat(own, &st) == 0 ? own : NULL, e);
+}
+
+int run_command(struct receipt *r, const struct run_request *asked, struct err *e)
+{
+	struct run_request settled = *asked, *q = &settled;
+	struct signals sig = SIGNALS_INIT;
+	int rc = check_request(q, e);
+
+	if (rc < 0 || (rc = settle_policy(&r->policy, asked->policy, e)) < 0)
+		return rc;
+	settled.policy = &r->policy;
+	if ((rc = fill_receipt(r, q, e)) < 0 || (rc = check_landlock(q, r, e)) < 0 ||
+		(rc = signals_take(&sig, e)) < 0)
+		return rc;
+	rc = run_attempts(r, q, &sig, e);
+	signals_release(&sig);
+	return rc;
+}
+
+int run_plan(struct plan *ret, const struct run_request *asked, struct policy *live, struct err *e)
+{
+	struct run_request settled = *asked, *q = &settled;
+	const struct engine *engines[2];
+	struct receipt r;
+	struct attempt a;
+	int rc = check_request(q, e);
+
+	if (rc < 0 || (rc = settle_policy(live, asked->policy, e)) < 0)
+		return rc;
+	settled.policy = live;
+	if (receipt_init(&r) < 0)
+		return err_set(e, errno, "start");
+	choose_engines(q, engines);
+	if ((rc = attempt_init(&a, q, engines[0], &r, e)) == 0) {
+		rc = attempt_plan(&a, e);
+		if (rc == 0) {
+			*ret = a.plan;
+			a.plan = (struct plan){0};
+		}
+		attempt_done(&a);
+	}
+	receipt_done(&r);
+	return rc;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of a command, in order: choose the tier, plan, start, supervise, record.
+ * Everything before `engine->start` is free of side effects, so a refusal leaves nothing behind.
+ */
+#ifndef CROFT_CORE_RUN_H
+#define CROFT_CORE_RUN_H
+
+#include "core/receipt.h"
+#include "engine/plan.h"
+#include "policy/policy.h"
+
+struct run_request {
+	struct policy *policy; /* its memory is also used for what is derived from it */
+	const char *home, *workspace, *cwd;
+	dev_t workspace_dev; /* which directory the workspace must be; 0: whichever has the name */
+	ino_t workspace_ino;
+	char *const *argv;
+	char *const *environ; /* the caller's: only what the policy passes is taken */
+	int stdio[3];         /* -1: /dev/null */
+	bool own_stdio; /* close stdio[] once the command has it (only on success of its start) */
+	bool discard;
+	bool allow_degraded;
+	const char *label;
+	void (*tap)(void *arg, const struct notice *n); /* see record.h */
+	void *tap_arg;
+};
+
+/* r must be receipt_init()ed. 0 when the command ran (whatever its exit), else -errno. */
+int run_command(struct receipt *r, const struct run_request *q, struct err *e);
+/* The plan that run_command would execute first. *live is the policy it refers to. */
+int run_plan(struct plan *ret, const struct run_request *q, struct policy *live, struct err *e);
+
+#endif

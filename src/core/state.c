@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* croft's own files: see state.h. */
+#include "core/state.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "os/path.h"
+
+int state_path(char *ret, size_t size, const char *home, struct err *e)
+{
+	const char *xdg = getenv("XDG_STATE_HOME");
+	int n;
+
+	if (xdg && xdg[0] == '/')
+		n = snprintf(ret, size, "%s/croft", xdg);
+	else
+		n = snprintf(ret, size, "%s/.local/state/croft", home);
+	if (n < 0 || (size_t)n >= size)
+		return err_set(e, ENAMETOOLONG, "state directory");
+	return 0;
+}
+
+static int open_runs(const char *home, bool create, struct err *e)
+{
+	char path[4096];
+	size_t n;
+	int fd;
+
+	if (state_path(path, sizeof(path) - 8, home, e) < 0)
+		return -e->errnum;
+	n = strlen(path);
+	snprintf(path + n, sizeof(path) - n, "/runs");
+	fd = create ? dir_make(path, 0700) : open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (create && fd < 0)
+		return err_set(e, -fd, "make %s", path);
+	return fd < 0 ? -ENOENT : fd;
+}
+
+/* Find the newest entry, or the oldest when more than STATE_RUNS_MAX are kept. */
+static int scan_runs(int dir, char *newest, char *oldest, size_t size)
+{
+	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), count = 0;
+	cleanup_dir DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+	struct timespec max = {0, 0}, min = {INT64_MAX, 0};
+	struct dirent *de;
+
+	newest[0] = oldest[0] = '\0';
+	while (d && (de = readdir(d))) {
+		struct stat st;
+
+		if (!str_ends(de->d_name, ".json") || de->d_name[0] == '.' ||
+			fstatat(dir, de->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		count++;
+		if (st.st_mtim.tv_sec > max.tv_sec ||
+			(st.st_mtim.tv_sec == max.tv_sec && st.st_mtim.tv_nsec > max.tv_nsec)) {
+			max = st.st_mtim;
+			snprintf(newest, size, "%s", de->d_name);
+		}
+		if (st.st_mtim.tv_sec < min.tv_sec ||
+			(st.st_mtim.tv_sec == min.tv_sec && st.st_mtim.tv_nsec < min.tv_nsec)) {
+			min = st.st_mtim;
+			snprintf(oldest, size, "%s", de->d_name);
+		}
+	}
+	return count;
+}
+
+int state_save_run(const char *home, const char *id, const void *json, size_t n, struct err *e)
+{
+	cleanup_fd int dir = open_runs(home, true, e);
+	char name[64], newest[256], oldest[256];
+	int r;
+
+	if (dir < 0)
+		return dir;
+	snprintf(name, sizeof(name), "%.32s.json", id);
+	r = file_replace_at(dir, name, json, n, 0600);
+	if (r < 0)
+		return err_set(e, -r, "record the run");
+	if (scan_runs(dir, newest, oldest, sizeof(newest)) > STATE_RUNS_MAX && oldest[0])
+		unlinkat(dir, oldest, 0);
+	return 0;
+}
+
+int state_load_run(const char *home, const char *id, struct buf *ret, struct err *e)
+{
+	cleanup_fd int dir = open_runs(home, false, e);
+	char newest[256], oldest[256], name[64];
+	int r;
+
+	if (dir < 0)
+		return err_invalid(e, "no run with denials is recorded yet");
+	if (!id) {
+		if (scan_runs(dir, newest, oldest, sizeof(newest)) == 0)
+			return err_invalid(e, "no run with denials is recorded yet");
+		r = file_read_at(dir, newest, ret);
+	} else {
+		if (strlen(id) > 32 || strspn(id, "0123456789abcdef") != strlen(id))
+			return err_invalid(e,
+				"%.64s is not a run id (as printed in brackets by croft run)", id);
+		snprintf(name, sizeof(name), "%s.json", id);
+		r = file_read_at(dir, name, ret);
+	}
+	if (r == -ENOENT)
+		return err_invalid(e,
+			"no record of run %s (only the last %d runs with denials are kept)", id,
+			STATE_RUNS_MAX);
+	return r < 0 ? err_set(e, -r, "read the record of run %s", id ? id : "(latest)") : 0;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * croft's own files: $XDG_STATE_HOME/croft (or ~/.local/state/croft), mode 0700, never granted to a
+ * sandbox by any layer. runs/ID.json holds receipts worth asking about (those with denials or limits
+ * hit), at most STATE_RUNS_MAX of them.
+ */
+#ifndef CROFT_CORE_STATE_H
+#define CROFT_CORE_STATE_H
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#define STATE_RUNS_MAX 128
+
+/* Absolute path of the state directory. */
+int state_path(char *ret, size_t size, const char *home, struct err *e);
+int state_save_run(const char *home, const char *id, const void *json, size_t n, struct err *e);
+/* id NULL: the latest. */
+int state_load_run(const char *home, const char *id, struct buf *ret, struct err *e);
+
+#endif

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The supervisor's loop: see supervise.h. */
+#include "core/supervise.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "core/observe.h"
+#include "engine/decoys.h"
+#include "engine/init.h"
+#include "os/fuse.h"
+#include "os/proctree.h"
+#include "os/uapi.h"
+
+#define KILL_GRACE_MS 2000
+
+static const int handled[] = {
+	SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, SIGCHLD};
+
+enum {
+	FD_CONTROL,
+	FD_SIGNAL,
+	FD_NOTIFY,
+	FD_NOTICES,
+	FD_DECOY,
+	FD_TERMINAL,
+	FD_NUM = FD_TERMINAL + TERMINAL_FDS
+};
+
+struct loop {
+	struct supervise *s;
+	struct outcome *out;
+	struct err *e;
+	struct observer observer;
+	struct decoyfs decoyfs;
+	struct decoy_slots slots;
+	uint64_t deadline_ms, kill_ms;
+	bool go;   /* said: from now on there is, or will be, a command */
+	bool over; /* EXIT or FAILED seen, or control closed */
+	int rc;
+};
+
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000u + (uint64_t)t.tv_nsec / 1000000u;
+}
+
+static void signal_init(const struct sandbox *b, int sig)
+{
+	if (b->pidfd < 0 || syscall(SYS_pidfd_send_signal, b->pidfd, sig, NULL, 0) < 0)
+		kill(b->pid, sig);
+}
+
+static void on_notice(void *arg, const struct notice *n)
+{
+	record_notice(arg, n);
+}
+
+static void on_decoy(void *arg, size_t slot, const char *name, enum decoy_op op, pid_t pid)
+{
+	static const enum notice_op ops[] = {[DECOY_READ] = NOTICE_READ,
+		[DECOY_WRITE] = NOTICE_WRITE,
+		[DECOY_CREATE] = NOTICE_CREATE,
+		[DECOY_DELETE] = NOTICE_DELETE,
+		[DECOY_META] = NOTICE_META,
+		[DECOY_EXEC] = NOTICE_EXEC};
+	struct loop *l = arg;
+	struct notice n = {
+		.op = (uint8_t)ops[op], .denied = 1, .source = NOTICE_BY_DECOY, .pid = pid};
+	int len;
+
+	if (slot >= l->slots.n)
+		return;
+	len = snprintf(n.path, sizeof(n.path), "%s%s%s", l->slots.path[slot], name ? "/" : "",
+		name ? name : "");
+	n.path_len = (uint32_t)MIN_OF((size_t)len, sizeof(n.path) - 1);
+	record_notice(l->s->record, &n);
+}
+
+/* READY: the sandbox stands locked down and waits. Place it, watch it, let it go. */
+static int on_ready(struct loop *l)
+{
+	struct supervise *s = l->s;
+	struct control_msg go = {.type = CONTROL_GO};
+	int join[CGROUP_DIRS_MAX], n = 0, r;
+
+	if (!s->sandbox->in_cgroup && s->cgroup->kind != CGROUP_NONE &&
+		(n = cgroup_join_fds(s->cgroup, join, l->e)) < 0)
+		return n;
+	go.fd_mask = (1u << n) - 1;
+	go.status = (s->cgroup->has & CGROUP_HAS_MEMORY ? GO_CGROUP_MEMORY : 0) |
+		    (s->cgroup->has & CGROUP_HAS_PIDS ? GO_CGROUP_PIDS : 0);
+	l->observer.listener = s->sandbox->fd[SANDBOX_FD_NOTIFY];
+	l->decoyfs.dev_fd = s->sandbox->fd[SANDBOX_FD_DECOY];
+	if (s->timeout_ms != LIMIT_NONE)
+		l->deadline_ms = now_ms() + s->timeout_ms;
+	r = control_send(s->sandbox->control, &go, join, n);
+	while (n > 0)
+		close(join[--n]);
+	if (r < 0)
+		return err_set(l->e, -r, "start the command");
+	l->go = true;
+	l->s->gone(l->s->meanwhile_arg);
+	return 0;
+}
+
+/*
+ * Stop as a job of our own shell, and continue the command when we are continued. Without a shell that
+ * could do that (an orphaned process group) the kernel ignores the signal, and both go on at once.
+ */
+static void stop_with_it(struct loop *l)
+{
+	sigset_t stop, old;
+
+	terminal_suspend(l->s->terminal);
+	sigemptyset(&stop);
+	sigaddset(&stop, SIGTSTP);
+	raise(SIGTSTP);
+	sigprocmask(SIG_UNBLOCK, &stop, &old); /* here we stop */
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	terminal_resume(l->s->terminal);
+	signal_init(l->s->sandbox, SIGCONT);
+}
+
+/* The command stopped itself (ctrl-Z on its own terminal): stop with it, continue with it. */
+static void on_stopped(struct loop *l, int status)
+{
+	int sig = WIFSTOPPED(status) ? WSTOPSIG(status) : 0;
+
+	if (!terminal_active(l->s->terminal))
+		return;
+	if (l->s->tty_background && (sig == SIGTTIN || sig == SIGTTOU)) {
+		l->s->tty_background = false; /* it really reads: now it may have the keyboard */
+		terminal_release_input(l->s->terminal);
+		signal_init(l->s->sandbox, SIGCONT);
+		return;
+	}
+	stop_with_it(l);
+}
+
+static void on_failed(struct loop *l, const struct control_msg *m)
+{
+	l->e->kind = m->err_kind < ERR_NUM && m->err_kind ? (enum err_kind)m->err_kind : ERR_FAILED;
+	l->e->boundary = m->err_boundary != 0 && !l->go;
+	l->e->errnum = m->errnum > 0 ? m->errnum : EIO;
+	memcpy(l->e->msg, m->msg, sizeof(l->e->msg));
+	l->rc = -l->e->errnum;
+	l->over = true;
+}
+
+static void on_control(struct loop *l)
+{
+	struct control_msg m;
+	int r = control_receive(l->s->sandbox, &m);
+
+	if (r == -EAGAIN)
+		return;
+	if (r <= 0) {
+		l->over = true;
+		if (l->go)
+			l->out->started = l->out->lost =
+				true; /* killed from inside, perhaps at once */
+		else if (l->rc == 0)
+			l->rc = err_set(
+				l->e, r < 0 ? -r : ECHILD, "the sandbox ended during set-up");
+		return;
+	}
+	switch (m.type) {
+	case CONTROL_READY:
+		l->rc = l->go ? err_set(l->e, EPROTO, "the sandbox reported twice") : on_ready(l);
+		l->over = l->rc < 0;
+		break;
+	case CONTROL_STARTED:
+		l->out->started = true;
+		break;
+	case CONTROL_STOPPED:
+		on_stopped(l, m.status);
+		break;
+	case CONTROL_FAILED:
+		on_failed(l, &m);
+		break;
+	case CONTROL_EXIT:
+		l->out->started = true;
+		l->out->status = m.status;
+		l->out->cpu_us = m.utime_us + m.stime_us;
+		l->out->maxrss_kb = m.maxrss_kb;
+		l->out->scratch_full = m.scratch_full != 0;
+		l->over = true;
+		break;
+	default:
+		break;
+	}
+}
+
+/* The first process never stops by itself: a command that stops it wants to go on unwatched. */
+static void on_child(struct loop *l)
+{
+	siginfo_t si = {0};
+
+	if (waitid(P_PID, (id_t)l->s->sandbox->pid, &si, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+		si.si_pid && si.si_code == CLD_STOPPED)
+		signal_init(l->s->sandbox, SIGKILL);
+}
+
+/* Meant for the command; while there is none yet, for the whole undertaking. */
+static void on_ending_signal(struct loop *l, int sig)
+{
+	if (l->go) { /* its first process holds signals back until the command is there */
+		signal_init(l->s->sandbox, sig);
+		return;
+	}
+	l->rc = err_set(l->e, EINTR, "signal %d before the command was started", sig);
+	l->over = true;
+}
+
+static void on_signal(struct loop *l)
+{
+	struct signalfd_siginfo si;
+
+	while (read(l->s->signals->fd, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
+		switch (si.ssi_signo) {
+		case SIGCHLD: /* the control socket tells of ends; orphans are reaped later */
+			on_child(l);
+			break;
+		case SIGWINCH:
+			terminal_resize(l->s->terminal);
+			break;
+		case SIGTSTP:
+			signal_init(l->s->sandbox, SIGTSTP);
+			stop_with_it(l);
+			break;
+		case SIGCONT:
+		case SIGUSR1:
+		case SIGUSR2:
+			if (l->go)
+				signal_init(l->s->sandbox, (int)si.ssi_signo);
+			break;
+		default:
+			on_ending_signal(l, (int)si.ssi_signo);
+			break;
+		}
+	}
+}
+
+/* Notices from the broker: one message each, length checked against its own header. */
+static void on_notices(struct loop *l)
+{
+	int fd = l->s->sandbox->fd[SANDBOX_FD_NOTICES];
+	struct notice n;
+
+	for (int i = 0; i < 256; i++) {
+		ssize_t len = recv(fd, &n, sizeof(n), MSG_DONTWAIT);
+		size_t head = offsetof(struct notice, path);
+
+		if (len == 0) {
+			close_fd(&l->s->sandbox->fd[SANDBOX_FD_NOTICES]);
+			return;
+		}
+		if (len < 0)
+			return;
+		if ((size_t)len <= head || n.path_len >= sizeof(n.path) ||
+			(size_t)len != head + n.path_len || n.op >= NOTICE_OP_NUM ||
+			memchr(n.path, '\0', n.path_len))
+			continue;
+		n.path[n.path_len] = '\0';
+		if (n.lost)
+			l->s->record->files_full = true;
+		n.source = NOTICE_BY_BROKER;
+		record_notice(l->s->record, &n);
+	}
+}
+
+static void enforce_time(struct loop *l)
+{
+	uint64_t now;
+
+	if (!l->deadline_ms)
+		return;
+	now = now_ms();
+	if (!l->out->timed_out && now >= l->deadline_ms) {
+		l->out->timed_out = true;
+		l->kill_ms = now + KILL_GRACE_MS;
+		signal_init(l->s->sandbox, SIGTERM);
+		signal_init(l->s->sandbox, SIGCONT);
+	} else if (l->out->timed_out && now >= l->kill_ms) {
+		signal_init(l->s->sandbox, SIGKILL);
+		l->kill_ms = UINT64_MAX;
+	}
+}
+
+static int wait_ms(const struct loop *l)
+{
+	uint64_t at = l->out->timed_out ? l->kill_ms : l->deadline_ms, now;
+
+	if (!l->deadline_ms || at == UINT64_MAX)
+		return -1;
+	now = now_ms();
+	return at <= now ? 0 : (int)MIN_OF(at - now, 1u << 30);
+}
+
+static void loop_once(struct loop *l)
+{
+	struct sandbox *b = l->s->sandbox;
+	struct pollfd p[FD_NUM] = {
+		[FD_CONTROL] = {.fd = b->control, .events = POLLIN},
+		[FD_SIGNAL] = {.fd = l->s->signals->fd, .events = POLLIN},
+		[FD_NOTIFY] = {.fd = b->fd[SANDBOX_FD_NOTIFY], .events = POLLIN},
+		[FD_NOTICES] = {.fd = b->fd[SANDBOX_FD_NOTICES], .events = POLLIN},
+		[FD_DECOY] = {.fd = b->fd[SANDBOX_FD_DECOY], .events = POLLIN},
+	};
+	int tty_n = terminal_fds(l->s->terminal, p + FD_TERMINAL);
+
+	if (poll(p, (nfds_t)(FD_TERMINAL + tty_n), wait_ms(l)) < 0 && errno != EINTR)
+		return;
+	/* Watchers first: what the command did is known before it is known to have ended. */
+	if (p[FD_NOTIFY].revents && observer_serve(&l->observer) < 0)
+		close_fd(&b->fd[SANDBOX_FD_NOTIFY]);
+	if (p[FD_DECOY].revents && decoyfs_serve(&l->decoyfs) < 0)
+		close_fd(&b->fd[SANDBOX_FD_DECOY]);
+	if (p[FD_NOTICES].revents)
+		on_notices(l);
+	if (tty_n)
+		terminal_handle(l->s->terminal, p + FD_TERMINAL, tty_n);
+	if (p[FD_SIGNAL].revents)
+		on_signal(l);
+	if (p[FD_CONTROL].revents && !l->over) /* a signal may just have ended it */
+		on_control(l);
+	enforce_time(l);
+}
+
+int signals_take(struct signals *s, struct err *e)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < ARRAY_SIZE(handled); i++) {
+		struct sigaction sa;
+
+		if (handled[i] != SIGCHLD && sigaction(handled[i], NULL, &sa) == 0 &&
+			sa.sa_handler == SIG_IGN)
+			continue;
+		sigaddset(&set, handled[i]);
+	}
+	sigprocmask(SIG_BLOCK, &set, &s->old);
+	s->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (s->fd >= 0)
+		return 0;
+	sigprocmask(SIG_SETMASK, &s->old, NULL);
+	return err_set(e, errno, "watch signals");
+}
+
+void signals_release(struct signals *s)
+{
+	if (s->fd < 0)
+		return;
+	close_fd(&s->fd);
+	sigprocmask(SIG_SETMASK, &s->old, NULL);
+}
+
+/* Nothing of the sandbox survives this. */
+static void end_sandbox(struct loop *l)
+{
+	struct sandbox *b = l->s->sandbox;
+	int status = 0;
+
+	if (l->rc < 0 || l->out->lost)
+		signal_init(b, SIGKILL);
+	close_fd(&b->control);
+	if (l->rc == 0 && !l->out->lost && l->s->pid_namespace)
+		l->s->meanwhile(l->s->meanwhile_arg, l->out);
+	while (waitpid(b->pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (l->out->lost)
+		l->out->status = status;
+	if (!l->s->pid_namespace) {
+		cgroup_kill(l->s->cgroup);
+		proctree_kill(l->s->others, l->s->others_n);
+		prctl(PR_SET_CHILD_SUBREAPER, 0);
+	}
+	while (b->fd[SANDBOX_FD_NOTICES] >= 0 &&
+		recv(b->fd[SANDBOX_FD_NOTICES], &status, 1, MSG_PEEK | MSG_DONTWAIT) > 0)
+		on_notices(l);
+	if (l->rc == 0 && (l->out->lost || !l->s->pid_namespace))
+		l->s->meanwhile(l->s->meanwhile_arg, l->out);
+}
+
+int supervise(struct supervise *s, struct outcome *ret, struct err *e)
+{
+	struct loop l = {.s = s, .out = ret, .e = e};
+
+	*ret = (struct outcome){0};
+	l.observer = (struct observer){.listener = -1,
+		.scratch = s->scratch,
+		.policy = s->plan->policy,
+		.workspace = s->workspace,
+		.reads = s->plan->policy->observe == OBSERVE_FULL,
+		.saw = on_notice,
+		.arg = s->record};
+	decoy_slots(&l.slots, s->plan);
+	l.decoyfs = (struct decoyfs){.dev_fd = -1,
+		.slots_n = l.slots.n,
+		.kinds = l.slots.kind,
+		.touched = on_decoy,
+		.arg = &l};
+	l.rc = s->refuse ? -ECANCELED : 0;
+	while (!l.over && l.rc == 0)
+		loop_once(&l);
+	end_sandbox(&l);
+	observer_done(&l.observer);
+	terminal_finish(s->terminal);
+	return l.rc;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The supervisor's loop: one sandbox from its first process to its end.
+ *
+ * Purpose: bring the sandbox to GO, copy the terminal, serve the watchers, forward signals, enforce
+ *          the time limit, and come back with how it ended and nothing left running.
+ * Trust:   control messages and notices come from inside the boundary: checked, bounded, data only.
+ * Failure: whatever happens here, the sandbox's first process is killed and reaped before returning.
+ */
+#ifndef CROFT_CORE_SUPERVISE_H
+#define CROFT_CORE_SUPERVISE_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/record.h"
+#include "core/terminal.h"
+#include "engine/engine.h"
+#include "os/cgroup.h"
+
+struct outcome {
+	bool started; /* the command existed */
+	int status;   /* wait status of the command, valid when started and !lost */
+	bool lost;    /* the first process died without a report */
+	bool timed_out;
+	bool scratch_full;
+	uint64_t cpu_us;
+	uint64_t maxrss_kb;
+};
+
+/*
+ * The signals that a supervisor takes over, except those the caller had told us to ignore (nohup): from
+ * before anything is made until everything is gone, so that none can end us in between.
+ */
+struct signals {
+	int fd;
+	sigset_t old;
+};
+
+#define SIGNALS_INIT ((struct signals){.fd = -1})
+
+int signals_take(struct signals *s, struct err *e);
+void signals_release(struct signals *s);
+
+struct supervise {
+	struct signals *signals;
+	struct sandbox *sandbox;
+	const struct plan *plan;
+	struct cgroup *cgroup;
+	struct terminal *terminal;
+	struct record *record;
+	const char *workspace;
+	const char *const *scratch; /* trees of the sandbox's own; NULL-terminated */
+	uint64_t timeout_ms;        /* LIMIT_NONE: none */
+	pid_t others[64]; /* children of ours that are not the sandbox's (no pid namespace) */
+	size_t others_n;
+	bool tty_background; /* see struct request */
+	/* Called when the command has ended, while its sandbox is still being taken down. */
+	void (*meanwhile)(void *arg, const struct outcome *o);
+	void *meanwhile_arg;
+	void (*gone)(void *arg); /* GO was said: the command will have its descriptors */
+	bool pid_namespace; /* the sandbox ends with its first process */
+	bool refuse; /* only end the sandbox: it may not begin */
+};
+
+/* Returns 0 with *ret filled, or -errno with the reason why the command never started. */
+int supervise(struct supervise *s, struct outcome *ret, struct err *e);
+
+#endif
