@@ -44,25 +44,26 @@ int croft_error_exit(const struct croft *c);
 
 /* Where the layers come from. Zero-initialise; unset members mean "as usual". */
 struct croft_policy_options {
-	const char *directory;    /* where the project is sought; NULL: current directory */
-	const char *policy_file;  /* --policy: replaces the user and project layers */
-	const char *profile;      /* --profile */
-	const char *tier;         /* --tier */
-	const char *const *read;  /* each list NULL-terminated, or NULL */
+	const char *directory;   /* work there; the project is sought from it; NULL: current directory */
+	const char *policy_file; /* --policy: replaces the user and project layers */
+	const char *profile;     /* --profile */
+	const char *tier;        /* --tier */
+	const char *const *read; /* each list NULL-terminated, or NULL */
 	const char *const *write;
 	const char *const *deny;
 	const char *const *hosts;
-	const char *const *env;   /* "K" passes the caller's value, "K=V" sets */
-	const char *const *set;   /* "limits.memory=2G" and other dotted keys */
+	const char *const *env; /* "K" passes the caller's value, "K=V" sets */
+	const char *const *set; /* "limits.memory=2G" and other dotted keys */
 };
 
 /* Resolve the layers into one policy. Nothing has run or been created when this fails. */
-int croft_policy_load(struct croft *c, const struct croft_policy_options *o,
-	struct croft_policy **ret);
+int croft_policy_load(
+	struct croft *c, const struct croft_policy_options *o, struct croft_policy **ret);
 void croft_policy_free(struct croft_policy *p);
 const char *croft_policy_digest(const struct croft_policy *p);
 /* Reports: caller frees *ret. */
-int croft_policy_show(struct croft *c, const struct croft_policy *p, enum croft_format f, char **ret);
+int croft_policy_show(
+	struct croft *c, const struct croft_policy *p, enum croft_format f, char **ret);
 int croft_policy_explain(struct croft *c, const struct croft_policy *p, const char *path,
 	enum croft_format f, char **ret);
 int croft_policy_diff(struct croft *c, const struct croft_policy *a, const struct croft_policy *b,
@@ -75,49 +76,73 @@ int croft_policy_trust(struct croft *c, const char *file, bool revoke, char **re
 /* ---- environment ---- */
 
 struct croft_env_options {
-	const char *workspace;  /* NULL: found from the current directory */
-	bool discard;           /* changes to the workspace are thrown away */
-	bool allow_degraded;    /* accept what the machine cannot enforce; recorded */
+	bool discard;        /* changes to the workspace are thrown away */
+	bool allow_degraded; /* accept what the machine cannot enforce; recorded */
 };
 
-/* An unnamed, short-lived environment when name is NULL. */
-int croft_env_open(struct croft *c, const char *name, const struct croft_policy *p,
+/* An unnamed, short-lived environment when name is NULL. p is borrowed until it is closed. */
+int croft_env_open(struct croft *c, const char *name, struct croft_policy *p,
 	const struct croft_env_options *o, struct croft_env **ret);
 void croft_env_close(struct croft_env *e);
 /* What would be set up, in order. */
 int croft_env_plan(struct croft_env *e, const char *const *argv, enum croft_format f, char **ret);
+
+/*
+ * A file to be written on the user's behalf when the command has ended, such as a receipt. What is
+ * below the workspace may have been planted there by a sandbox: no symlink in it is followed, and the
+ * file is put in place whole, by rename, so that the command cannot have a hand in it.
+ */
+struct croft_output;
+int croft_output_open(struct croft_env *e, const char *path, struct croft_output **ret);
+int croft_output_write(struct croft_output *o, const char *text);
+void croft_output_free(struct croft_output *o);
 
 /* ---- execute ---- */
 
 struct croft_input {
 	const char *const *argv; /* NULL-terminated */
 	int fd[3];               /* stdin, stdout, stderr of the command; -1 is /dev/null */
+	bool own_fds;            /* close fd[] (terminals aside) as soon as the command has them */
 	const char *label;       /* free text recorded in the receipt, or NULL */
 };
 
-/* name: "exec". Runs to the end. The receipt exists whenever the command was started. */
+/*
+ * name: "exec". Runs to the end. The receipt exists whenever the command was started; a signal before
+ * that is a failure. Meanwhile the caller's signals are taken over, and restored afterwards.
+ */
 int croft_execute(struct croft_env *e, const char *name, const struct croft_input *in,
 	struct croft_receipt **ret);
 
+/* A receipt refers to the policy it ran under: free it first. */
 void croft_receipt_free(struct croft_receipt *r);
 int croft_receipt_exit(const struct croft_receipt *r); /* as the shell would see it */
 const char *croft_receipt_id(const struct croft_receipt *r);
-const char *croft_receipt_json(const struct croft_receipt *r);
-const char *croft_receipt_text(const struct croft_receipt *r, bool verbose);
+const char *croft_receipt_json(struct croft_receipt *r);
+const char *croft_receipt_text(struct croft_receipt *r, bool verbose);
 
 /* ---- questions ---- */
 
-/* Why was this denied ("RUN" or "RUN.N"; NULL: the latest run), and what would allow it. */
+/* The word of the list that was probably meant, or NULL. */
+const char *croft_suggest(const char *word, const char *const *names, size_t n);
+
+/*
+ * Why was this denied ("RUN" or "RUN.N"; NULL: the latest that is kept), and what would allow it. Only
+ * runs with denials or limits hit are kept, the last 128.
+ */
 int croft_why(struct croft *c, const char *id, enum croft_format f, char **ret);
 /* What this machine can enforce. Returns 0 when the default tier holds, 1 when not. */
 int croft_doctor(struct croft *c, enum croft_format f, char **ret);
 /* Run the escape probes. Returns the number of escapes. */
-int croft_prove(struct croft *c, const char *tier, const char *only, enum croft_format f, char **ret);
+int croft_prove(
+	struct croft *c, const char *tier, const char *only, enum croft_format f, char **ret);
 /* Inside the sandbox: one probe, by id; exit status per src/prove/prove.h. */
 int croft_probe_main(int argc, char **argv);
-/* Run a command observed, and propose the narrowest policy as a diff. Applies nothing. */
-int croft_learn(struct croft *c, const struct croft_policy *p, const struct croft_env_options *o,
-	const struct croft_input *in, enum croft_format f, char **ret, int *ret_exit);
+/*
+ * Execute a command observed (the policy must say observe: full) and propose the narrowest policy as
+ * a diff. Applies nothing. The receipt is returned as by croft_execute().
+ */
+int croft_learn(struct croft_env *e, const struct croft_input *in, enum croft_format f, char **ret,
+	struct croft_receipt **ret_receipt);
 
 #ifdef __cplusplus
 }

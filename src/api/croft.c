@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* libcroft: handles, environments, execution. Policy and questions are in files of their own. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/internal.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "core/learn.h"
+#include "core/run.h"
+#include "core/state.h"
+
+extern char **environ;
+
+const char *croft_suggest(const char *word, const char *const *names, size_t n)
+{
+	return str_nearest(word, names, n);
+}
+
+struct croft *croft_new(void)
+{
+	return calloc(1, sizeof(struct croft));
+}
+
+void croft_free(struct croft *c)
+{
+	free(c);
+}
+
+const char *croft_error(const struct croft *c)
+{
+	return c->err.msg;
+}
+
+int croft_error_exit(const struct croft *c)
+{
+	return err_exit_code(&c->err);
+}
+
+int croft_env_open(struct croft *c, const char *name, struct croft_policy *p,
+	const struct croft_env_options *o, struct croft_env **ret)
+{
+	struct croft_env *e;
+
+	c->err = ERR_INIT;
+	if (name)
+		return err_invalid(&c->err, "named environments are not available in this version");
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		return err_set(&c->err, ENOMEM, "open environment");
+	e->croft = c;
+	e->policy = p;
+	if (o)
+		e->options = *o;
+	*ret = e;
+	return 0;
+}
+
+void croft_env_close(struct croft_env *e)
+{
+	free(e);
+}
+
+static struct run_request request_of(const struct croft_env *e, const char *const *argv)
+{
+	return (struct run_request){
+		.policy = &e->policy->policy,
+		.home = e->policy->home,
+		.workspace = e->policy->workspace,
+		.cwd = e->policy->cwd,
+		.workspace_dev = e->policy->workspace_dev,
+		.workspace_ino = e->policy->workspace_ino,
+		.argv = (char *const *)(uintptr_t)argv, /* execve's type; never written through */
+		.environ = environ,
+		.stdio = {-1, -1, -1},
+		.discard = e->options.discard,
+		.allow_degraded = e->options.allow_degraded,
+	};
+}
+
+int croft_env_plan(struct croft_env *e, const char *const *argv, enum croft_format f, char **ret)
+{
+	struct run_request q = request_of(e, argv);
+	cleanup_buf struct buf b = BUF_INIT(RECEIPT_JSON_MAX);
+	struct policy live;
+	struct plan p = {0};
+	int r;
+
+	e->croft->err = ERR_INIT;
+	r = run_plan(&p, &q, &live, &e->croft->err);
+	if (r < 0)
+		return r;
+	if (f == CROFT_JSON) {
+		struct json j;
+
+		json_init(&j, &b, true);
+		json_object(&j, NULL);
+		json_str(&j, "schema", "croft.plan/v1");
+		json_str(&j, "tier", policy_tier_names[p.tier]);
+		json_str(&j, "policy_digest", e->policy->policy.digest.hex);
+		plan_json(&p, &j, "operations");
+		json_end(&j);
+		buf_addc(&b, '\n');
+	} else {
+		buf_addf(&b, "tier             %s\n", policy_tier_names[p.tier]);
+		plan_print(&p, &b);
+	}
+	plan_done(&p);
+	*ret = buf_take(&b);
+	return *ret ? 0 : err_set(&e->croft->err, ENOMEM, "print the plan");
+}
+
+/* Runs with something to ask about are kept for `croft why`. Failing to keep one is not fatal. */
+static void remember(struct croft_env *e, struct receipt *r)
+{
+	cleanup_buf struct buf b = BUF_INIT(RECEIPT_JSON_MAX);
+	struct err ignored = ERR_INIT;
+
+	if (!r->record.denials_n && !r->limits_hit.n)
+		return;
+	receipt_json(r, &b, true);
+	if (!b.failed && state_save_run(e->policy->home, r->id, buf_str(&b), b.len, &ignored) < 0)
+		receipt_degrade(r, "croft why will not know this run: %s", ignored.msg);
+}
+
+static int execute(struct croft_env *e, const char *name, const struct croft_input *in,
+	struct learn *learn, struct croft_receipt **ret)
+{
+	struct run_request q = request_of(e, in->argv);
+	struct err *err = &e->croft->err;
+	struct croft_receipt *r;
+	int rc;
+
+	*err = ERR_INIT;
+	if (strcmp(name, "exec") != 0)
+		return err_invalid(
+			err, "there is no operation called %.64s; this version has \"exec\"", name);
+	for (int i = 0; i < 3; i++)
+		q.stdio[i] = in->fd[i];
+	q.label = in->label;
+	q.own_stdio = in->own_fds;
+	if (learn) {
+		q.tap = learn_notice;
+		q.tap_arg = learn;
+	}
+	r = calloc(1, sizeof(*r));
+	if (!r || receipt_init(&r->receipt) < 0) {
+		free(r);
+		return err_set(err, ENOMEM, "start");
+	}
+	rc = run_command(&r->receipt, &q, err);
+	if (rc < 0) {
+		croft_receipt_free(r);
+		return rc;
+	}
+	remember(e, &r->receipt);
+	*ret = r;
+	return 0;
+}
+
+int croft_execute(struct croft_env *e, const char *name, const struct croft_input *in,
+	struct croft_receipt **ret)
+{
+	return execute(e, name, in, NULL, ret);
+}
+
+int croft_learn(struct croft_env *e, const struct croft_input *in, enum croft_format f, char **ret,
+	struct croft_receipt **ret_receipt)
+{
+	cleanup_buf struct buf b = BUF_INIT(RECEIPT_JSON_MAX);
+	struct err *err = &e->croft->err;
+	struct learn l;
+	int r;
+
+	*err = ERR_INIT;
+	if (e->policy->policy.observe != OBSERVE_FULL)
+		return err_invalid(err, "learning needs a policy with observe: full");
+	if (learn_init(&l, &e->policy->policy, e->policy->home, e->policy->workspace) < 0)
+		r = err_set(err, ENOMEM, "learn");
+	else
+		r = execute(e, "exec", in, &l, ret_receipt);
+	if (r == 0) {
+		if (f == CROFT_JSON)
+			learn_json(&l, &b);
+		else
+			learn_diff(&l, &b);
+		*ret = buf_take(&b);
+		if (!*ret)
+			r = err_set(err, ENOMEM, "learn");
+	}
+	learn_done(&l);
+	return r;
+}
+
+void croft_receipt_free(struct croft_receipt *r)
+{
+	if (!r)
+		return;
+	receipt_done(&r->receipt);
+	free(r);
+}
+
+int croft_receipt_exit(const struct croft_receipt *r)
+{
+	return r->receipt.exit_code;
+}
+
+const char *croft_receipt_id(const struct croft_receipt *r)
+{
+	return r->receipt.id;
+}
+
+const char *croft_receipt_json(struct croft_receipt *r)
+{
+	cleanup_buf struct buf b = BUF_INIT(RECEIPT_JSON_MAX);
+
+	if (!r->receipt.json) {
+		receipt_json(&r->receipt, &b, true);
+		r->receipt.json = buf_take(&b);
+	}
+	return r->receipt.json ? r->receipt.json : "";
+}
+
+const char *croft_receipt_text(struct croft_receipt *r, bool verbose)
+{
+	cleanup_buf struct buf b = BUF_INIT(RECEIPT_JSON_MAX);
+
+	free(r->receipt.text);
+	receipt_text(&r->receipt, &b, verbose);
+	r->receipt.text = buf_take(&b);
+	return r->receipt.text ? r->receipt.text : "";
+}

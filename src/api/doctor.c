@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* croft_doctor: what this machine can enforce, as text or JSON. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "api/internal.h"
+#include "base/cleanup.h"
+#include "core/doctor.h"
+
+#define DOCTOR_REPORT_MAX (1u << 20)
+
+int croft_doctor(struct croft *c, enum croft_format f, char **ret)
+{
+	cleanup_free struct doctor *d = calloc(1, sizeof(*d)); /* too large for a stack */
+	cleanup_buf struct buf b = BUF_INIT(DOCTOR_REPORT_MAX);
+	char *text;
+	int r;
+
+	c->err = ERR_INIT;
+	if (!d)
+		return err_set(&c->err, ENOMEM, "examine this machine");
+	r = doctor_examine(d, &c->err);
+	if (r < 0)
+		return r;
+	if (f == CROFT_JSON)
+		doctor_json(d, &b);
+	else
+		doctor_text(d, &b);
+	text = buf_take(&b);
+	if (!text)
+		return err_set(&c->err, ENOMEM, "report on this machine");
+	*ret = text;
+	return d->chosen == TIER_NAMESPACE ? 0 : 1;
+}

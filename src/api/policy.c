@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* libcroft: policies. Loading, and the reports about them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/internal.h"
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "core/layers.h"
+
+#define REPORT_MAX (256u << 20) /* POLICY_RULES_MAX rules of the longest paths, quoted */
+
+int croft_policy_load(
+	struct croft *c, const struct croft_policy_options *o, struct croft_policy **ret)
+{
+	cleanup_layers_info struct layers_info info = {0};
+	struct layers_options lo = {0};
+	struct croft_policy *p;
+	int r;
+
+	c->err = ERR_INIT;
+	if (o)
+		lo = (struct layers_options){.directory = o->directory,
+			.policy_file = o->policy_file,
+			.profile = o->profile,
+			.tier = o->tier,
+			.read = o->read,
+			.write = o->write,
+			.deny = o->deny,
+			.hosts = o->hosts,
+			.env = o->env,
+			.set = o->set};
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return err_set(&c->err, ENOMEM, "load the policy");
+	r = layers_load(&p->policy, &info, &lo, &c->err);
+	if (r < 0) {
+		free(p);
+		return r;
+	}
+	p->home = take_ptr(info.home);
+	p->workspace = take_ptr(info.workspace);
+	p->cwd = take_ptr(info.cwd);
+	p->workspace_dev = info.workspace_dev;
+	p->workspace_ino = info.workspace_ino;
+	p->project_trusted = info.project_trusted;
+	*ret = p;
+	return 0;
+}
+
+void croft_policy_free(struct croft_policy *p)
+{
+	if (!p)
+		return;
+	policy_done(&p->policy);
+	free(p->home);
+	free(p->workspace);
+	free(p->cwd);
+	free(p);
+}
+
+const char *croft_policy_digest(const struct croft_policy *p)
+{
+	return p->policy.digest.hex;
+}
+
+/* Give a finished report to the caller. */
+static int report(struct croft *c, struct buf *b, char **ret)
+{
+	*ret = buf_take(b);
+	return *ret ? 0 : err_set(&c->err, ENOMEM, "write the report");
+}
+
+int croft_policy_show(
+	struct croft *c, const struct croft_policy *p, enum croft_format f, char **ret)
+{
+	cleanup_buf struct buf b = BUF_INIT(REPORT_MAX);
+
+	c->err = ERR_INIT;
+	if (f == CROFT_JSON) {
+		policy_json(&p->policy, &b);
+		buf_addc(&b, '\n');
+	} else {
+		policy_show(&p->policy, &b);
+	}
+	return report(c, &b, ret);
+}
+
+static void explain_json(const struct policy *p, const char *path, struct buf *out)
+{
+	const struct policy_rule *rule = NULL;
+	enum access a = policy_access(p, path, &rule);
+	struct json j;
+
+	json_init(&j, out, true);
+	json_object(&j, NULL);
+	json_str(&j, "path", path);
+	json_str(&j, "access", policy_access_names[a]);
+	if (rule) {
+		json_object(&j, "rule");
+		json_str(&j, "access", policy_access_names[rule->access]);
+		json_str(&j, "path", rule->path);
+		json_bool(&j, "glob", rule->glob);
+		json_bool(&j, "fixed", rule->capped);
+		json_str(&j, "layer", policy_layer_names[rule->origin.layer]);
+		json_str(&j, "file", rule->origin.file);
+		if (rule->origin.line)
+			json_uint(&j, "line", rule->origin.line);
+		json_end(&j);
+	} else {
+		json_null(&j, "rule");
+	}
+	json_end(&j);
+	buf_addc(out, '\n');
+}
+
+int croft_policy_explain(struct croft *c, const struct croft_policy *p, const char *path,
+	enum croft_format f, char **ret)
+{
+	struct policy_context ctx = {.home = p->home, .workspace = p->cwd};
+	cleanup_buf struct buf b = BUF_INIT(REPORT_MAX);
+	cleanup_free char *full = NULL;
+	cleanup_buf struct buf relative = BUF_INIT(2 * POLICY_PATH_MAX);
+	int r;
+
+	c->err = ERR_INIT;
+	/* A question may be put as the shell would: any relative path is below the current
+	 * directory. */
+	if (path[0] && path[0] != '/' && path[0] != '~') {
+		buf_addf(&relative, "./%s", path);
+		path = buf_str(&relative);
+	}
+	r = policy_path_expand(&full, path, &ctx, &c->err);
+	if (r < 0)
+		return r;
+	if (f == CROFT_JSON)
+		explain_json(&p->policy, full, &b);
+	else
+		policy_explain(&p->policy, full, &b);
+	return report(c, &b, ret);
+}
+
+int croft_policy_diff(struct croft *c, const struct croft_policy *a, const struct croft_policy *b,
+	enum croft_format f, char **ret)
+{
+	cleanup_buf struct buf text = BUF_INIT(REPORT_MAX);
+	cleanup_buf struct buf out = BUF_INIT(REPORT_MAX);
+	size_t n;
+	int r;
+
+	c->err = ERR_INIT;
+	n = policy_diff(&a->policy, &b->policy, &text);
+	if (text.failed)
+		return err_set(&c->err, ENOMEM, "compare policies");
+	if (f == CROFT_JSON) {
+		struct json j;
+
+		json_init(&j, &out, true);
+		json_object(&j, NULL);
+		json_str(&j, "from", a->policy.digest.hex);
+		json_str(&j, "to", b->policy.digest.hex);
+		json_array(&j, "changes");
+		for (const char *p = buf_str(&text); *p; p += strcspn(p, "\n") + 1) {
+			json_object(&j, NULL);
+			json_str(&j, "change", *p == '+' ? "added" : "removed");
+			json_strn(&j, "what", p + 2, strcspn(p, "\n") - 2);
+			json_end(&j);
+		}
+		json_end(&j);
+		json_end(&j);
+		buf_addc(&out, '\n');
+	}
+	r = report(c, f == CROFT_JSON ? &out : &text, ret);
+	return r < 0 ? r : (int)n;
+}
+
+int croft_policy_check(struct croft *c, const char *file)
+{
+	c->err = ERR_INIT;
+	return layers_check(file, &c->err);
+}
+
+int croft_policy_trust(struct croft *c, const char *file, bool revoke, char **ret_text)
+{
+	cleanup_buf struct buf b = BUF_INIT(REPORT_MAX);
+	int r;
+
+	c->err = ERR_INIT;
+	r = layers_trust(file, revoke, &b, &c->err);
+	return r < 0 ? r : report(c, &b, ret_text);
+}

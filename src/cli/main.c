@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* croft: the launcher. Finds the command, makes descriptors and signals sane, prints failures once. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+
+bool cli_closed[3];
+
+static const char usage[] =
+	"croft gives a coding agent its own enclosed plot of your machine.\n"
+	"\n"
+	"usage: croft COMMAND [OPTIONS]\n"
+	"\n"
+	"  run [OPTIONS] [--] CMD…      run one command in a sandbox\n"
+	"  policy show|check|explain|diff|trust|learn\n"
+	"                               see, test, approve and derive policies\n"
+	"  why [RUN[.N]]                why was something denied, and what would allow it\n"
+	"  doctor [--json]              what this machine can enforce, and how to get the rest\n"
+	"  prove [--tier T] [--json]    try the known escapes against the real boundary\n"
+	"  help, version\n"
+	"\n"
+	"Start with: croft run -- CMD    Each command has --help. Manual: man croft\n";
+
+static const struct {
+	const char *name;
+	int (*run)(int argc, char **argv);
+} commands[] = {
+	{"run", cmd_run}, {"policy", cmd_policy}, {"why", cmd_why}, {"doctor", cmd_doctor},
+	{"prove", cmd_prove},
+	{"probe", croft_probe_main}, /* inside a sandbox only: one escape attempt */
+};
+
+/* Commands of later versions: known words, so that the answer is clear. */
+static const char *const later[] = {"new", "exec", "shell", "ls", "status", "log", "diff", "review",
+	"apply", "discard", "snapshot", "restore", "fork", "rm", "gc", "evidence", "secret",
+	"image", "serve", "mcp", "oci"};
+
+int cli_fail(struct croft *c)
+{
+	fprintf(stderr, "croft: %s\n", croft_error(c));
+	return croft_error_exit(c);
+}
+
+/*
+ * Descriptors 0–2 must be something before anything is opened, or the first file we open would be
+ * taken for standard output. What was closed stays closed for the command's purposes (/dev/null).
+ */
+static void settle_stdio(void)
+{
+	for (int fd = 0; fd < 3; fd++) {
+		if (fcntl(fd, F_GETFD) >= 0)
+			continue;
+		cli_closed[fd] = true;
+		if (open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY) != fd)
+			_exit(CROFT_EXIT_FAILED);
+	}
+}
+
+static int unknown(const char *word)
+{
+	const char *names[sizeof(commands) / sizeof(commands[0])];
+	const char *near;
+
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+		names[i] = commands[i].name;
+	near = croft_suggest(word, names, sizeof(names) / sizeof(names[0]));
+	fprintf(stderr, "croft: there is no command called %.60s%s%s%s; see: croft help\n", word,
+		near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+	return CROFT_EXIT_FAILED;
+}
+
+int main(int argc, char **argv)
+{
+	settle_stdio();
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGCHLD, SIG_DFL);
+	if (argc < 2 || !strcmp(argv[1], "help") || !strcmp(argv[1], "--help") ||
+		!strcmp(argv[1], "-h")) {
+		fputs(usage, argc < 2 ? stderr : stdout);
+		return argc < 2 ? CROFT_EXIT_FAILED : 0;
+	}
+	if (!strcmp(argv[1], "version") || !strcmp(argv[1], "--version")) {
+		puts("croft " CROFT_VERSION);
+		return 0;
+	}
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+		if (!strcmp(argv[1], commands[i].name))
+			return commands[i].run(argc - 1, argv + 1);
+	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++)
+		if (!strcmp(argv[1], later[i])) {
+			fprintf(stderr, "croft: %s is not available in this version\n", later[i]);
+			return CROFT_EXIT_FAILED;
+		}
+	return unknown(argv[1]);
+}

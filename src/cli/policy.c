@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* croft policy: show, check, explain, diff, trust. (learn is a run, and has a file of its own.) */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/common.h"
+
+static const char help[] =
+	"usage: croft policy COMMAND [OPTIONS]\n"
+	"\n"
+	"  show                   the policy that would apply here, and where each rule comes "
+	"from\n"
+	"  check [FILE…]          errors in policy files; without one, in those that apply here\n"
+	"  explain PATH…          which rule decides for a path, and what would change it\n"
+	"  diff [A] [B]           A and B are files or profiles; exit 1 if they differ\n"
+	"  trust [--revoke] [FILE]\n"
+	"                         approve exactly these bytes of a project's croft.yaml\n"
+	"  learn -- CMD…          run CMD observed, and propose the narrowest policy\n"
+	"\n"
+	"  --json               the answer as JSON\n";
+
+struct policy_cmd {
+	struct common common;
+	struct common_storage storage;
+	bool json, revoke;
+};
+
+static int print(char *text, int code)
+{
+	int failed = fputs(text, stdout) < 0 || fflush(stdout) != 0;
+
+	free(text);
+	if (!failed)
+		return code;
+	fprintf(stderr, "croft: cannot write the report\n");
+	return CROFT_EXIT_FAILED;
+}
+
+static enum croft_format format(const struct policy_cmd *pc)
+{
+	return pc->json ? CROFT_JSON : CROFT_TEXT;
+}
+
+static int load(struct croft *c, struct policy_cmd *pc, struct croft_policy **ret)
+{
+	struct croft_policy_options o;
+
+	if (common_policy("policy", &pc->common, &pc->storage, &o) < 0)
+		return CROFT_EXIT_FAILED;
+	return croft_policy_load(c, &o, ret) < 0 ? cli_fail(c) : 0;
+}
+
+static int policy_show(struct croft *c, struct policy_cmd *pc, int argc, char **argv)
+{
+	struct croft_policy *p = NULL;
+	char *text = NULL;
+	int code;
+
+	if (argc > 0)
+		return cli_usage("policy", "show takes no arguments");
+	code = load(c, pc, &p);
+	if (code == 0)
+		code = croft_policy_show(c, p, format(pc), &text) < 0 ? cli_fail(c)
+								      : print(text, 0);
+	croft_policy_free(p);
+	return code;
+}
+
+static int policy_check(struct croft *c, struct policy_cmd *pc, int argc, char **argv)
+{
+	struct croft_policy *p = NULL;
+	int code = 0;
+
+	if (argc == 0) { /* everything that applies here, resolved */
+		code = load(c, pc, &p);
+		croft_policy_free(p);
+		if (code == 0 && !pc->json)
+			code = print(strdup("the policies that apply here are in order\n"), 0);
+	}
+	for (int i = 0; i < argc; i++) {
+		if (croft_policy_check(c, argv[i]) < 0)
+			code = cli_fail(c);
+		else if (!pc->json && printf("%s: in order\n", argv[i]) < 0)
+			code = CROFT_EXIT_FAILED;
+	}
+	if (pc->json)
+		printf("{\"ok\": %s}\n", code == 0 ? "true" : "false");
+	return fflush(stdout) == 0 ? code : CROFT_EXIT_FAILED;
+}
+
+static int policy_explain(struct croft *c, struct policy_cmd *pc, int argc, char **argv)
+{
+	struct croft_policy *p = NULL;
+	int code;
+
+	if (argc == 0)
+		return cli_usage("policy", "explain needs a path");
+	code = load(c, pc, &p);
+	for (int i = 0; code == 0 && i < argc; i++) {
+		char *text = NULL;
+
+		code = croft_policy_explain(c, p, argv[i], format(pc), &text) < 0 ? cli_fail(c)
+										  : print(text, 0);
+	}
+	croft_policy_free(p);
+	return code;
+}
+
+/* A side of a comparison: a policy file if there is one of that name, else a profile. */
+static int load_side(
+	struct croft *c, const struct policy_cmd *pc, const char *name, struct croft_policy **ret)
+{
+	struct croft_policy_options o = {.directory = pc->common.workspace};
+
+	if (strchr(name, '/') || access(name, F_OK) == 0)
+		o.policy_file = name;
+	else
+		o.profile = name;
+	return croft_policy_load(c, &o, ret) < 0 ? cli_fail(c) : 0;
+}
+
+static int policy_diff(struct croft *c, struct policy_cmd *pc, int argc, char **argv)
+{
+	struct croft_policy *a = NULL, *b = NULL;
+	char *text = NULL;
+	int code, n;
+
+	if (argc > 2)
+		return cli_usage("policy", "diff compares at most two policies");
+	/* Without a first side: the default profile. Without a second: what would apply here. */
+	code = load_side(c, pc, argc > 0 ? argv[0] : "default", &a);
+	if (code == 0)
+		code = argc > 1 ? load_side(c, pc, argv[1], &b) : load(c, pc, &b);
+	if (code == 0) {
+		n = croft_policy_diff(c, a, b, format(pc), &text);
+		code = n < 0 ? cli_fail(c) : print(text, n > 0 ? 1 : 0);
+	}
+	croft_policy_free(a);
+	croft_policy_free(b);
+	return code;
+}
+
+static int policy_trust(struct croft *c, struct policy_cmd *pc, int argc, char **argv)
+{
+	char *text = NULL;
+
+	if (argc > 1)
+		return cli_usage("policy", "trust takes one file");
+	if (croft_policy_trust(c, argc ? argv[0] : NULL, pc->revoke, &text) < 0)
+		return cli_fail(c);
+	return print(text, 0);
+}
+
+static const struct {
+	const char *name;
+	int (*run)(struct croft *c, struct policy_cmd *pc, int argc, char **argv);
+} commands[] = {{"show", policy_show}, {"check", policy_check}, {"explain", policy_explain},
+	{"diff", policy_diff}, {"trust", policy_trust}};
+#define COMMANDS_N (sizeof(commands) / sizeof(commands[0]))
+
+/* Reports take --json alone; "--json -" means the same here as it does for croft run. */
+static int drop_json_dash(int argc, char **argv)
+{
+	int n = 0;
+
+	for (int i = 0; i < argc; i++) {
+		if (n > 0 && strcmp(argv[n - 1], "--json") == 0 && strcmp(argv[i], "-") == 0)
+			continue;
+		argv[n++] = argv[i];
+	}
+	argv[n] = NULL;
+	return n;
+}
+
+static int dispatch(size_t which, struct policy_cmd *pc, int argc, char **argv)
+{
+	const struct opt extra[] = {{"revoke", 0, OPT_FLAG, &pc->revoke}};
+	struct opt opts[COMMON_OPTS_MAX];
+	int n = common_opts(&pc->common, opts, extra, 1), i, code;
+	struct croft *c;
+
+	for (int k = 0; k < n; k++)
+		if (strcmp(opts[k].name, "json") == 0)
+			opts[k] = (struct opt){"json", 0, OPT_FLAG, &pc->json};
+	i = opt_parse("policy", argc, argv, opts, n);
+	if (i < 0)
+		return CROFT_EXIT_FAILED;
+	if (pc->common.help) {
+		fputs(help, stdout);
+		fputs(common_help, stdout);
+		return fflush(stdout) == 0 ? 0 : CROFT_EXIT_FAILED;
+	}
+	if (pc->revoke && strcmp(commands[which].name, "trust") != 0)
+		return cli_usage("policy", "--revoke goes with trust");
+	c = croft_new();
+	if (!c) {
+		fprintf(stderr, "croft: out of memory\n");
+		return CROFT_EXIT_FAILED;
+	}
+	code = commands[which].run(c, pc, argc - i, argv + i);
+	croft_free(c);
+	return code;
+}
+
+int cmd_policy(int argc, char **argv)
+{
+	struct policy_cmd *pc;
+	int code;
+
+	if (argc < 2)
+		return cli_usage("policy", "say what: show, check, explain, diff, trust or learn");
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+		fputs(help, stdout);
+		fputs(common_help, stdout);
+		return fflush(stdout) == 0 ? 0 : CROFT_EXIT_FAILED;
+	}
+	if (strcmp(argv[1], "learn") == 0)
+		return cmd_learn(argc - 1, argv + 1);
+	for (size_t i = 0; i < COMMANDS_N; i++) {
+		if (strcmp(argv[1], commands[i].name) != 0)
+			continue;
+		pc = calloc(1, sizeof(*pc));
+		if (!pc) {
+			fprintf(stderr, "croft: out of memory\n");
+			return CROFT_EXIT_FAILED;
+		}
+		argc = drop_json_dash(argc, argv);
+		code = dispatch(i, pc, argc - 1, argv + 1);
+		free(pc);
+		return code;
+	}
+	return cli_usage("policy",
+		"there is no \"%.60s\"; it is show, check, explain, diff, trust or learn", argv[1]);
+}
