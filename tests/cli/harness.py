@@ -405,10 +405,16 @@ def started_by_us(name):
 	return bool(m) and int(m.group(1)) in _started
 
 
+def all_cgroups():
+	return {os.path.join(top, d) for top, dirs, _ in os.walk("/sys/fs/cgroup") for d in dirs if d.startswith("croft-")}
+
+
+_cgroups_before = all_cgroups()  # of others, perhaps long dead; pids come round again
+
+
 def cgroups():
 	"""Cgroups on the machine that belong to croft runs of ours."""
-	return sorted(os.path.join(top, d) for top, dirs, _ in os.walk("/sys/fs/cgroup")
-		for d in dirs if started_by_us(d))
+	return sorted(d for d in all_cgroups() - _cgroups_before if started_by_us(os.path.basename(d)))
 
 
 def reclaim(place):
