@@ -12,6 +12,7 @@
 #include "os/tree.h"
 
 static char dir[] = "/tmp/croft-unit-expand-XXXXXX";
+static bool made;
 
 static const char *at(const char *name)
 {
@@ -25,9 +26,10 @@ static const char *at(const char *name)
 
 static bool make_world(void)
 {
-	if (!strchr(dir, 'X'))
+	if (made)
 		return true;
-	if (!mkdtemp(dir))
+	made = mkdtemp(dir) != NULL;
+	if (!made)
 		return false;
 	mkdir(at("w"), 0755);
 	mkdir(at("w/sub"), 0755);
@@ -42,7 +44,7 @@ static bool make_world(void)
 
 __attribute__((destructor)) static void remove_world(void)
 {
-	if (!strchr(dir, 'X'))
+	if (made)
 		tree_remove_at(AT_FDCWD, dir);
 }
 

@@ -15,11 +15,11 @@
 #include "os/tree.h"
 
 static char dir[] = "/tmp/croft-unit-path-XXXXXX";
+static bool made;
 
 /* dir/{real/file, link -> real, loop -> loop, "x (deleted)"} */
 static bool make_world(void)
 {
-	static bool made;
 	char p[PATH_MAX];
 
 	if (made)
@@ -42,7 +42,7 @@ static bool make_world(void)
 
 __attribute__((destructor)) static void remove_world(void)
 {
-	if (!strchr(dir, 'X'))
+	if (made)
 		tree_remove_at(AT_FDCWD, dir);
 }
 
