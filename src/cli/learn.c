@@ -37,6 +37,8 @@ int cmd_learn(int argc, char **argv)
 	}
 	if (i >= argc)
 		return cli_usage("policy learn", "no command given");
+	if (o.json && strcmp(o.json, "-") != 0)
+		return cli_usage("policy learn", "--json takes - here: the proposal goes to standard output");
 	o.observe = "full";
 	if (common_policy("policy learn", &o, &st, &po) < 0 || !(c = croft_new()))
 		return CROFT_EXIT_FAILED;

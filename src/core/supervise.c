@@ -420,6 +420,8 @@ int supervise(struct supervise *s, struct outcome *ret, struct err *e)
 	l.rc = s->refuse ? -ECANCELED : 0;
 	while (!l.over && l.rc == 0)
 		loop_once(&l);
+	if (l.observer.lost) /* a call that could not be looked at may have changed a file */
+		s->record->files_full = true;
 	end_sandbox(&l);
 	observer_done(&l.observer);
 	terminal_finish(s->terminal);

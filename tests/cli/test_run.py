@@ -416,7 +416,7 @@ def test_direct_lists_changed_files(p):
 @test
 def test_without_direct_or_discard_it_says_which(p):
 	r = p.croft("run", "--", "sh", "-c", "echo x > f").exits(0)
-	check(p.exists("f"), "writes in place by default for now")
+	check(p.exists("f"), "writes in place by default")
 	contains(text(r.err), "direct", "stderr")
 
 
