@@ -56,7 +56,7 @@ void doctor_check_landlock(struct doctor_answer *a)
 		fix_landlock(a);
 		return;
 	}
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || landlock_open(&l, false, &e) < 0 ||
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || landlock_open(&l, 0, &e) < 0 ||
 		landlock_apply(&l, &e) < 0) {
 		doctor_say(a, DOCTOR_NO, "ABI %d, but %s", abi, e.msg);
 		fix_landlock(a);
@@ -91,7 +91,7 @@ void doctor_check_landlock_tcp(struct doctor_answer *a)
 		return;
 	}
 	if (s < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
-		landlock_open(&l, true, &e) < 0 || landlock_apply(&l, &e) < 0) {
+		landlock_open(&l, LANDLOCK_DENY_TCP, &e) < 0 || landlock_apply(&l, &e) < 0) {
 		doctor_say(a, DOCTOR_NO, "%s", e.msg);
 		return;
 	}

@@ -84,6 +84,7 @@ static void enforced_json(const struct receipt *r, struct json *j)
 	json_object(j, "landlock");
 	json_int(j, "abi", f->landlock_abi);
 	json_uint(j, "rules", f->landlock_rules);
+	json_bool(j, "reads", f->landlock_reads);
 	json_bool(j, "tcp_closed", f->landlock_tcp);
 	json_bool(j, "ipc_scoped", f->landlock_scoped);
 	json_end(j);

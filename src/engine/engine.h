@@ -39,7 +39,8 @@ struct enforced {
 	int32_t landlock_abi; /* 0: none */
 	uint32_t landlock_rules;
 	uint32_t seccomp_insns;
-	uint8_t landlock_tcp; /* TCP closed by Landlock */
+	uint8_t landlock_reads; /* and not only the mounts */
+	uint8_t landlock_tcp;   /* TCP closed by Landlock */
 	uint8_t landlock_scoped;
 	uint8_t ns_user, ns_mount, ns_pid, ns_net, ns_ipc, ns_uts, ns_cgroup, ns_time;
 	uint8_t no_new_privs;

@@ -19,6 +19,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -54,11 +55,43 @@ _Noreturn static void init_fail(struct init *in, const struct err *e)
 	_exit(125);
 }
 
+/* A pipe, a socket, croft's own terminal, the null device: reopening one leads nowhere new. */
+static bool leads_nowhere(const struct request *q, int fd)
+{
+	struct stat st;
+
+	if (fd < 0 || fd == q->tty_fd)
+		return true;
+	if (fstat(fd, &st) < 0)
+		return errno == EBADF;
+	return S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode) ||
+	       (S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3));
+}
+
+/*
+ * Behind a private root the mounts decide what is read, and Landlock would look up every open once
+ * more, a microsecond each. The one way around the mounts is a descriptor from outside, opened
+ * again through /proc/self/fd with rights that it was not given: where standard input or output is
+ * such a file, and wherever the threat is hostile, reads are held twice.
+ */
+static bool mounts_hold_reads(const struct init *in)
+{
+	if (!in->enforced.ns_mount || in->plan->policy->threat == THREAT_HOSTILE)
+		return false;
+	for (int i = 0; i < 3; i++)
+		if (!leads_nowhere(in->request, in->request->stdio[i]))
+			return false;
+	return true;
+}
+
 static int apply_landlock(struct init *in, struct err *e)
 {
 	struct landlock l = LANDLOCK_INIT;
-	bool no_net_namespace = !in->enforced.ns_net;
-	int r = landlock_open(&l, no_net_namespace, e);
+	bool changes_only = mounts_hold_reads(in);
+	int r = landlock_open(&l,
+		(in->enforced.ns_net ? 0 : LANDLOCK_DENY_TCP) |
+			(changes_only ? LANDLOCK_CHANGES_ONLY : 0),
+		e);
 
 	for (size_t i = 0; r == 0 && i < in->plan->n; i++) {
 		const struct plan_op *op = &in->plan->ops[i];
@@ -88,6 +121,7 @@ static int apply_landlock(struct init *in, struct err *e)
 		r = landlock_apply(&l, e);
 	if (r == 0) {
 		in->enforced.landlock_abi = l.abi;
+		in->enforced.landlock_reads = l.abi > 0 && !changes_only;
 		in->enforced.landlock_tcp = l.handled_net != 0;
 		in->enforced.landlock_scoped = l.scoped != 0;
 	}

@@ -82,7 +82,7 @@ int landlock_abi(void)
 	return (int)abi;
 }
 
-int landlock_open(struct landlock *l, bool deny_tcp, struct err *e)
+int landlock_open(struct landlock *l, unsigned flags, struct err *e)
 {
 	struct ruleset_attr attr = {.handled_access_fs = FS_ABI1};
 	size_t size = sizeof(attr);
@@ -96,10 +96,12 @@ int landlock_open(struct landlock *l, bool deny_tcp, struct err *e)
 		attr.handled_access_fs |= FS_REFER;
 	if (abi >= 3)
 		attr.handled_access_fs |= FS_TRUNCATE;
-	if (abi >= 4 && deny_tcp)
+	if (abi >= 4 && (flags & LANDLOCK_DENY_TCP))
 		attr.handled_access_net = NET_BIND_TCP | NET_CONNECT_TCP;
 	if (abi >= 5)
 		attr.handled_access_fs |= FS_IOCTL_DEV;
+	if (flags & LANDLOCK_CHANGES_ONLY)
+		attr.handled_access_fs &= ~(FS_READ_FILE | FS_READ_DIR | FS_TRUNCATE);
 	if (abi >= 6)
 		attr.scoped = SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL;
 	if (abi < 6)
@@ -145,6 +147,8 @@ int landlock_allow(struct landlock *l, int fd, enum landlock_grant g, struct err
 		return err_set(e, errno, "stat the target of a Landlock rule");
 	if (!S_ISDIR(st.st_mode))
 		rule.allowed_access &= FS_ON_FILES;
+	if (!rule.allowed_access)
+		return 0;
 	if (syscall(SYS_landlock_add_rule, l->fd, RULE_PATH_BENEATH, &rule, 0) < 0)
 		return err_set(e, errno, "add a Landlock rule");
 	return 0;

@@ -43,8 +43,13 @@ struct landlock {
  * tests "landlockN" in CROFT_FORCE_FAIL takes ABI N and later away.
  */
 int landlock_abi(void);
-/* deny_tcp: handle TCP bind and connect (ABI 4) and allow none. */
-int landlock_open(struct landlock *l, bool deny_tcp, struct err *e);
+/* What to leave to somebody else, and what to take on beyond files. */
+enum landlock_flags {
+	LANDLOCK_DENY_TCP = 1,    /* handle TCP bind and connect (ABI 4) and allow none */
+	LANDLOCK_CHANGES_ONLY = 2 /* neither reading nor truncation: nothing is looked up on an open
+				     for reading, which is most of what a build does */
+};
+int landlock_open(struct landlock *l, unsigned flags, struct err *e);
 /* `fd` is an O_PATH descriptor; rights that make no sense for a non-directory are dropped. */
 int landlock_allow(struct landlock *l, int fd, enum landlock_grant g, struct err *e);
 int landlock_apply(struct landlock *l, struct err *e);

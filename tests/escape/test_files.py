@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """F1 to F17 where something has to be prepared or watched from outside the sandbox."""
+import json
 import os
 import subprocess
 
@@ -73,6 +74,19 @@ def reopen_stdio(p):
     check(p.read(p.secret) == p.token + "\n", "stdin was written: %s" % r)
     r = go(lambda **kw: p.popen(["/bin/sh", "-c", attack], **kw))
     check(p.token in r.err and "changed" in p.read(p.secret), "the control does not escape: %s" % r)
+
+
+@harness.case("F8-reads-held-twice")
+def reads_held_twice(p):
+    """A file as standard output brings Landlock's own judgement of reads; a pipe does not need it."""
+    r = p.run("--direct", "--json", "-", *SH, "true")
+    with open(os.path.join(p.outside, "out"), "w+", encoding="utf-8") as out:
+        p.finish(p.popen(p.argv("--direct", "--json", "-", *SH, "true"), stdout=out))
+        out.seek(0)
+        to_file = json.loads(out.read())
+    piped = json.loads(r.out)
+    check(to_file["enforced"]["landlock"]["reads"], to_file)
+    check(piped["enforced"]["landlock"]["reads"] == (p.tier == "process"), piped)
 
 
 @harness.case("F9-stdin-directory")

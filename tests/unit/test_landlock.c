@@ -106,7 +106,8 @@ static int enter(struct landlock *l)
 {
 	struct err e = ERR_INIT;
 
-	if (landlock_open(l, true, &e) < 0 || allow(l, "ro", LANDLOCK_GRANT_READ) < 0 ||
+	if (landlock_open(l, LANDLOCK_DENY_TCP, &e) < 0 ||
+		allow(l, "ro", LANDLOCK_GRANT_READ) < 0 ||
 		allow(l, "rw", LANDLOCK_GRANT_WRITE) < 0 ||
 		allow(l, "/dev/null", LANDLOCK_GRANT_DEVICE) < 0 ||
 		prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || landlock_apply(l, &e) < 0)
@@ -194,7 +195,7 @@ static int try_without_landlock(int arg)
 
 	setenv("CROFT_FORCE_FAIL", "openat2,landlock", 1);
 	REQUIRE(landlock_abi() == 0);
-	REQUIRE(landlock_open(&l, true, &e) == 0 && l.fd == -1 && l.abi == 0);
+	REQUIRE(landlock_open(&l, LANDLOCK_DENY_TCP, &e) == 0 && l.fd == -1 && l.abi == 0);
 	REQUIRE(l.handled_fs == 0 && l.handled_net == 0 && l.scoped == 0);
 	REQUIRE(landlock_allow(&l, -1, LANDLOCK_GRANT_READ, &e) == 0);
 	REQUIRE(landlock_apply(&l, &e) == 0);
@@ -208,12 +209,37 @@ TEST(forced_absence_does_nothing_and_says_so)
 	CHECK_INT(in_child(try_without_landlock, 0), 0);
 }
 
+static int try_changes_only(int arg)
+{
+	struct landlock l;
+	struct err e = ERR_INIT;
+
+	REQUIRE(landlock_open(&l, LANDLOCK_CHANGES_ONLY, &e) == 0);
+	REQUIRE(allow(&l, "ro", LANDLOCK_GRANT_READ) == 0 &&
+		allow(&l, "rw", LANDLOCK_GRANT_WRITE) == 0);
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	REQUIRE(landlock_apply(&l, &e) == 0 && chdir(root) == 0);
+	REQUIRE(can_open("no/f", O_RDONLY) && can_open("no", O_RDONLY | O_DIRECTORY));
+	REQUIRE(!can_open("no/f", O_WRONLY) && !can_open("ro/f", O_RDWR) && unlink("no/f") < 0);
+	REQUIRE(can_open("rw/new", O_RDWR | O_CREAT | O_TRUNC) && unlink("rw/new") == 0);
+	return arg;
+}
+
+TEST(changes_only_leaves_reading_to_others)
+{
+	if (landlock_abi() == 0)
+		SKIP("this kernel has no Landlock");
+	CHECK(make_tree());
+	CHECK_INT(in_child(try_changes_only, 0), 0);
+	remove_tree();
+}
+
 static int try_bad_fd(int arg)
 {
 	struct landlock l;
 	struct err e = ERR_INIT;
 
-	REQUIRE(landlock_open(&l, true, &e) == 0);
+	REQUIRE(landlock_open(&l, LANDLOCK_DENY_TCP, &e) == 0);
 	REQUIRE(landlock_allow(&l, 999, LANDLOCK_GRANT_READ, &e) == -EBADF && e.msg[0]);
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	REQUIRE(landlock_apply(&l, &e) == 0);
@@ -262,7 +288,7 @@ static int try_tcp(int filtered)
 	REQUIRE(connect(s, (struct sockaddr *)&to, sizeof(to)) == 0 && arrives(srv)); /* control */
 	close(accept4(srv, NULL, NULL, SOCK_CLOEXEC));
 	close(s);
-	REQUIRE(landlock_open(&l, true, &e) == 0 && l.handled_net != 0);
+	REQUIRE(landlock_open(&l, LANDLOCK_DENY_TCP, &e) == 0 && l.handled_net != 0);
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	REQUIRE(landlock_apply(&l, &e) == 0);
 	if (filtered) {
@@ -333,7 +359,7 @@ static int try_scopes(int abi)
 	REQUIRE(bind(srv, (struct sockaddr *)&sun, len) == 0 && listen(srv, 4) == 0);
 	REQUIRE(kill(getppid(), 0) == 0);
 	pretend(abi);
-	REQUIRE(landlock_open(&l, true, &e) == 0 && (l.scoped != 0) == (abi >= 6));
+	REQUIRE(landlock_open(&l, LANDLOCK_DENY_TCP, &e) == 0 && (l.scoped != 0) == (abi >= 6));
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	REQUIRE(landlock_apply(&l, &e) == 0);
 	s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
