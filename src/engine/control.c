@@ -33,32 +33,48 @@ int control_send(int fd, const struct control_msg *m, const int *fds, int fds_n)
 	return 0;
 }
 
-/* Place received descriptors in the slots that fd_mask names; surplus ones are closed. */
-static int take_fds(struct sandbox *s, const struct control_msg *m, struct msghdr *mh)
+#define CONTROL_B CMSG_SPACE(sizeof(int) * SANDBOX_FD_NUM)
+#define GOT_MAX ((CONTROL_B - CMSG_LEN(0)) / sizeof(int)) /* padding holds one more, perhaps */
+
+/* Which slots a message may fill. */
+static uint32_t slots_of(const struct control_msg *m)
+{
+	switch (m->type) {
+	case CONTROL_READY:
+	case CONTROL_GO:
+	case CONTROL_TRUST:
+		return m->fd_mask;
+	case CONTROL_CONNECTED:
+		return m->fd_mask & 1u << SANDBOX_FD_INNER;
+	default:
+		return 0;
+	}
+}
+
+/* Place received descriptors in the free slots of `slots`; surplus ones are closed. */
+static void take_fds(struct sandbox *s, uint32_t slots, struct msghdr *mh)
 {
 	struct cmsghdr *h = CMSG_FIRSTHDR(mh);
-	int fds[SANDBOX_FD_NUM];
+	int fds[GOT_MAX];
 	size_t n = 0, used = 0;
 
 	if (h && h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_RIGHTS) {
 		n = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		if (n > SANDBOX_FD_NUM)
-			n = SANDBOX_FD_NUM;
+		if (n > GOT_MAX)
+			n = GOT_MAX;
 		memcpy(fds, CMSG_DATA(h), n * sizeof(int));
 	}
-	for (int i = 0; i < SANDBOX_FD_NUM && (m->type == CONTROL_READY || m->type == CONTROL_GO);
-		i++)
-		if ((m->fd_mask & (1u << i)) && used < n && s->fd[i] < 0)
+	for (int i = 0; i < SANDBOX_FD_NUM; i++)
+		if ((slots & (1u << i)) && used < n && s->fd[i] < 0)
 			s->fd[i] = fds[used++];
 	while (used < n)
 		close(fds[used++]);
-	return 0;
 }
 
 int control_receive(struct sandbox *s, struct control_msg *ret)
 {
 	union {
-		char buf[CMSG_SPACE(sizeof(int) * SANDBOX_FD_NUM)];
+		char buf[CONTROL_B];
 		struct cmsghdr align;
 	} c = {0};
 	struct iovec iov = {.iov_base = ret, .iov_len = sizeof(*ret)};
@@ -73,7 +89,7 @@ int control_receive(struct sandbox *s, struct control_msg *ret)
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return errno == ECONNRESET ? 0 : -errno;
-	take_fds(s, ret, &mh);
+	take_fds(s, (size_t)n == sizeof(*ret) ? slots_of(ret) : 0, &mh);
 	if (n == 0)
 		return 0;
 	if ((size_t)n != sizeof(*ret) || (mh.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) ||

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One engine implements one tier behind this vtable. Engines do not know each other; core knows only
- * this header.
+ * One engine implements one tier behind this vtable. Engines do not know each other; core knows
+ * only this header.
  *
- * Order: probe() -> plan() -> start(): the sandbox's first process sets itself up, locks itself down
+ * Order: probe() -> plan() -> start(): the sandbox's first process sets itself up, locks itself
+ *        down
  * and reports READY, then waits; core serves the watchers and says GO, with the cgroup to join;
  * only then does the command exist.
  */
@@ -28,13 +29,23 @@ struct request {
 	const char *home;      /* where HOME is, inside and outside */
 	const char *scratch;   /* process tier: private directory for HOME and TMPDIR, or NULL */
 	bool discard;          /* workspace on an ephemeral overlay */
-	int stdio[3];          /* what the command gets as 0, 1, 2 */
-	bool tty;              /* stdio[] holds a pty slave that becomes the controlling terminal */
-	int tty_fd;            /* that slave, or -1 */
-	bool tty_background;   /* start without the terminal: it is given when the command reads */
+	bool capture;        /* every connection lands in sockets that are handed out with READY */
+	unsigned trust;      /* bits of enum trust_file: what the command shall find */
+	uint16_t proxy_port; /* process tier: the one TCP port that may be connected to, or 0 */
+	int stdio[3];        /* what the command gets as 0, 1, 2 */
+	bool tty;            /* stdio[] holds a pty slave that becomes the controlling terminal */
+	int tty_fd;          /* that slave, or -1 */
+	bool tty_background; /* start without the terminal: it is given when the command reads */
 };
 
-/* What was really enforced: filled by the sandbox itself while locking down, echoed in the receipt. */
+/* Whom the command shall trust: made outside, put into the private root. */
+enum trust_file { TRUST_BUNDLE, TRUST_CA, TRUST_JAVA, TRUST_FILE_NUM };
+#define TRUST_DIR "/.croft/trust"
+extern const char *const trust_file_names[TRUST_FILE_NUM]; /* below TRUST_DIR */
+
+/*
+ * What was really enforced: filled by the sandbox itself while locking down, echoed in the receipt.
+ */
 struct enforced {
 	int32_t landlock_abi; /* 0: none */
 	uint32_t landlock_rules;
@@ -49,7 +60,9 @@ struct enforced {
 	uint8_t groups_dropped; /* supplementary groups gone */
 	uint8_t decoys;         /* decoy filesystem serving */
 	uint8_t rlimit_pids, rlimit_memory;
-	uint8_t broker; /* path-changing calls are performed by the broker */
+	uint8_t capture; /* all traffic lands in the gateway's sockets */
+	uint8_t proxy;   /* TCP to the gateway's port only */
+	uint8_t broker;  /* path-changing calls are performed by the broker */
 	uint32_t mounts;
 };
 
@@ -58,8 +71,17 @@ enum sandbox_fd {
 	SANDBOX_FD_DECOY,
 	SANDBOX_FD_UPPER,
 	SANDBOX_FD_NOTICES,
+	SANDBOX_FD_TCP4, /* captured traffic, in the order of enum capture_fd */
+	SANDBOX_FD_TCP6,
+	SANDBOX_FD_UDP4,
+	SANDBOX_FD_UDP6,
+	SANDBOX_FD_INNER, /* CONNECTED */
 	SANDBOX_FD_NUM
 };
+#define SANDBOX_FDS_NONE                                                                           \
+	{                                                                                          \
+		-1, -1, -1, -1, -1, -1, -1, -1, -1                                                 \
+	}
 
 /* A started sandbox, as the supervisor holds it. */
 struct sandbox {
@@ -74,7 +96,10 @@ struct sandbox {
 struct engine {
 	const char *name;
 	enum tier tier;
-	/* Can this machine hold this tier? Tried by doing; on failure `e` has the reason and the fix. */
+	/*
+	 * Can this machine hold this tier? Tried by doing; on failure `e` has the reason and the
+	 * fix.
+	 */
 	int (*probe)(struct err *e);
 	int (*plan)(
 		struct plan *ret, const struct policy *p, const struct request *r, struct err *e);
@@ -94,6 +119,10 @@ enum control_type {
 	CONTROL_FAILED,
 	CONTROL_EXIT,
 	CONTROL_STOPPED,
+	CONTROL_TRUST,     /* S, before READY: msg is a certificate as PEM; perhaps a descriptor
+			      for Java: the whole file, or (status 1) what goes around the host's */
+	CONTROL_CONNECT,   /* S: a connection to port `status` on loopback inside, please */
+	CONTROL_CONNECTED, /* its answer: INNER, or status is an errno */
 	CONTROL_NUM
 };
 
@@ -102,7 +131,7 @@ enum go_flags { GO_CGROUP_MEMORY = 1, GO_CGROUP_PIDS = 2 };
 
 struct control_msg {
 	uint32_t type;
-	int32_t status;    /* EXIT, STOPPED: wait status; GO: enum go_flags */
+	int32_t status;    /* EXIT, STOPPED: wait status; GO: enum go_flags; CONNECT: port */
 	uint32_t err_kind; /* FAILED */
 	uint32_t err_boundary;
 	int32_t errnum;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -37,6 +38,7 @@
 #include "os/uapi.h"
 
 #define BROKER_STACK_B (512u << 10)
+#define CONNECT_INSIDE_MS 200
 #define INIT_PATH_DEFAULT "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 
 /* Signals that a terminal, a shell or an operator sends and the command should see. */
@@ -117,6 +119,10 @@ static int apply_landlock(struct init *in, struct err *e)
 				e);
 		in->enforced.landlock_rules += r == 0;
 	}
+	if (r == 0 && in->request->proxy_port && l.handled_net) {
+		r = landlock_allow_connect(&l, in->request->proxy_port, e);
+		in->enforced.proxy = r == 0;
+	}
 	if (r == 0)
 		r = landlock_apply(&l, e);
 	if (r == 0) {
@@ -129,7 +135,10 @@ static int apply_landlock(struct init *in, struct err *e)
 	return r;
 }
 
-/* After GO, which says what a cgroup already holds: rlimits stand in only for the rest. */
+/*
+ * In the command's own process, before its exec: the first process and its broker are not the ones
+ * to be limited. GO said what a cgroup already holds; rlimits stand in only for the rest.
+ */
 static int apply_rlimits(struct init *in, int32_t held_by_cgroup, struct err *e)
 {
 	const struct policy_limits *pl = &in->plan->policy->limits;
@@ -164,7 +173,7 @@ struct broker_start {
 static void *broker_main(void *arg)
 {
 	struct broker_start s = *(struct broker_start *)arg;
-	struct sandbox from = {.control = s.link[1], .fd = {-1, -1, -1, -1}};
+	struct sandbox from = {.control = s.link[1], .fd = SANDBOX_FDS_NONE};
 	struct control_msg m = {.type = CONTROL_READY};
 	struct broker b = {.notices = s.notices[1],
 		.policy = s.in->plan->policy,
@@ -185,9 +194,9 @@ static void *broker_main(void *arg)
 }
 
 /*
- * The broker must be inside the Landlock domain but outside the filter, so it is started between the
- * two and given the listener afterwards through a socket. It is a thread of ours because it must be
- * an ancestor of whom it serves: Yama lets nobody else read their memory.
+ * The broker must be inside the Landlock domain but outside the filter, so it is started between
+ * the two and given the listener afterwards through a socket. It is a thread of ours because it
+ * must be an ancestor of whom it serves: Yama lets nobody else read their memory.
  */
 static int start_broker(struct init *in, int *ret_sock, struct err *e)
 {
@@ -235,6 +244,10 @@ static int apply_seccomp(struct init *in, int broker_sock, struct err *e)
 	if (r == 0)
 		r = seccomp_install(prog, flags, &listener, e);
 	free(prog);
+	if (r == -EPERM)
+		return err_refuse(e, "the system-call filter is not permitted here, so this is "
+				     "probably a sandbox already "
+				     "(croft's own, perhaps); croft does not run inside one");
 	if (r < 0) {
 		e->kind = ERR_REFUSED; /* a protection that cannot be had */
 		return r;
@@ -292,13 +305,13 @@ static int report_ready(struct init *in, struct err *e)
 }
 
 /*
- * Block until the supervisor says GO; anything else means it is gone or broken. We move ourselves into
- * the cgroup with the descriptors it sends: for a process with one thread that is quick, while moving
- * another process makes the kernel wait for every CPU.
+ * Block until the supervisor says GO; anything else means it is gone or broken. We move ourselves
+ * into the cgroup with the descriptors it sends: for a process with one thread that is quick, while
+ * moving another process makes the kernel wait for every CPU.
  */
 static int await_go(struct init *in, int32_t *ret_held, struct err *e)
 {
-	struct sandbox from = {.control = in->control, .fd = {-1, -1, -1, -1}};
+	struct sandbox from = {.control = in->control, .fd = SANDBOX_FDS_NONE};
 	struct pollfd p = {.fd = in->control, .events = POLLIN};
 	struct control_msg m;
 	size_t n = 0;
@@ -318,7 +331,9 @@ static int await_go(struct init *in, int32_t *ret_held, struct err *e)
 	return r;
 }
 
-/* execvp with the sandbox's own PATH. Runs in the vfork child: no allocation, no return on success. */
+/*
+ * execvp with the sandbox's own PATH. Runs in the vfork child: no allocation, no return on success.
+ */
 static int exec_command(const struct request *r)
 {
 	const char *file = r->argv[0], *path = INIT_PATH_DEFAULT;
@@ -349,12 +364,26 @@ static int exec_command(const struct request *r)
 	return best;
 }
 
+/*
+ * What the command's process leaves behind in the memory it shares with us until its exec. Not on
+ * the stack: the compiler may put something else there once the child is known not to return.
+ */
+static volatile struct {
+	int errnum; /* of the exec; 0: it is the command now */
+	bool limits_failed;
+} start;
+
 /* Everything between vfork and exec: only async-signal-safe calls on our own stack and fds. */
-_Noreturn static void become_command(const struct request *r, volatile int *ret_errno)
+_Noreturn static void become_command(struct init *in, int32_t held, struct err *e)
 {
+	const struct request *r = in->request;
 	sigset_t none;
 	int fds[3];
 
+	if (apply_rlimits(in, held, e) < 0) {
+		start.limits_failed = true;
+		_exit(125);
+	}
 	setpgid(0, 0);
 	if (r->tty && !r->tty_background)
 		tcsetpgrp(r->tty_fd, getpid());
@@ -363,24 +392,24 @@ _Noreturn static void become_command(const struct request *r, volatile int *ret_
 		fds[i] = r->stdio[i] >= 0 ? fcntl(r->stdio[i], F_DUPFD, 3) : -1;
 	for (int i = 0; i < 3; i++)
 		if (fds[i] >= 0 && dup2(fds[i], i) < 0) {
-			*ret_errno = errno;
+			start.errnum = errno;
 			_exit(125);
 		}
 	if (syscall(SYS_close_range, 3u, ~0u, 0u) < 0)
 		for (int fd = 3; fd < 4096; fd++)
 			close(fd);
-	for (int s = 1; s < 65; s++)
-		if (s != SIGKILL && s != SIGSTOP)
-			signal(s, SIG_DFL);
+	for (int sig = 1; sig < 65; sig++)
+		if (sig != SIGKILL && sig != SIGSTOP)
+			signal(sig, SIG_DFL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	*ret_errno = exec_command(r);
+	start.errnum = exec_command(r);
 	_exit(127);
 }
 
 /*
- * Where only the broker knows of a denial, it cannot judge the first exec: our memory is closed to it.
- * A bare name is sought in PATH, which the policy's read grants cover.
+ * Where only the broker knows of a denial, it cannot judge the first exec: our memory is closed to
+ * it. A bare name is sought in PATH, which the policy's read grants cover.
  */
 static bool command_denied(const struct init *in)
 {
@@ -399,10 +428,9 @@ static bool command_denied(const struct init *in)
 	return fd >= 0 && policy_access(in->plan->policy, canonical, &rule) == ACCESS_DENY && rule;
 }
 
-static pid_t start_command(struct init *in, struct err *e)
+static pid_t start_command(struct init *in, int32_t held, struct err *e)
 {
 	const struct request *r = in->request;
-	volatile int exec_errno = 0;
 	pid_t pid;
 
 	if (chdir(r->cwd) < 0)
@@ -411,21 +439,23 @@ static pid_t start_command(struct init *in, struct err *e)
 		return err_refuse(e, "%s: the policy denies this file", r->argv[0]);
 	pid = vfork();
 	if (pid == 0)
-		become_command(r, &exec_errno);
+		become_command(in, held, e);
 	if (pid < 0)
 		return err_set(e, errno, "start the command");
-	if (!exec_errno)
+	if (!start.errnum && !start.limits_failed)
 		return pid;
 	waitpid(pid, NULL, 0);
-	if (exec_errno == ENOENT)
+	if (start.limits_failed)
+		return -e->errnum;
+	if (start.errnum == ENOENT)
 		return err_not_found(e, "%s: command not found inside the sandbox%s", r->argv[0],
 			strchr(r->argv[0], '/') ? " (is its path granted, and its interpreter?)"
 						: "");
-	if (exec_errno == EACCES)
+	if (start.errnum == EACCES)
 		return err_refuse(e, "%s: not executable inside the sandbox", r->argv[0]);
-	err_set(e, exec_errno, "execute %s", r->argv[0]);
+	err_set(e, start.errnum, "execute %s", r->argv[0]);
 	e->kind = ERR_REFUSED;
-	return -exec_errno;
+	return -start.errnum;
 }
 
 static void report_exit(struct init *in, int status)
@@ -466,6 +496,60 @@ static bool reap(struct init *in, pid_t command, int *ret_status)
 	return false;
 }
 
+/* A server inside may have either loopback, or none: what there is answers at once. */
+static int connect_inside(uint16_t port)
+{
+	struct sockaddr_in a4 = {.sin_family = AF_INET,
+		.sin_port = htons(port),
+		.sin_addr = {htonl(INADDR_LOOPBACK)}};
+	struct sockaddr_in6 a6 = {.sin6_family = AF_INET6,
+		.sin6_port = htons(port),
+		.sin6_addr = IN6ADDR_LOOPBACK_INIT};
+
+	for (int v6 = 0; v6 < 2; v6++) {
+		cleanup_fd int fd = socket(
+			v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		struct pollfd p = {.fd = fd, .events = POLLOUT};
+		socklen_t n = sizeof(int);
+		int why = 0;
+
+		if (fd < 0)
+			return -errno;
+		if (connect(fd, v6 ? (struct sockaddr *)&a6 : (struct sockaddr *)&a4,
+			    v6 ? sizeof(a6) : sizeof(a4)) < 0 &&
+			errno != EINPROGRESS)
+			why = errno;
+		if (!why && poll(&p, 1, CONNECT_INSIDE_MS) == 1)
+			getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &n);
+		if (!why)
+			return take_fd(&fd);
+	}
+	return -ECONNREFUSED;
+}
+
+/* The supervisor asks for connections to published ports. False when it is gone. */
+static bool serve_supervisor(struct init *in)
+{
+	struct sandbox from = {.control = in->control, .fd = SANDBOX_FDS_NONE};
+	struct control_msg m, answer = {.type = CONTROL_CONNECTED};
+	cleanup_fd int fd = -1;
+	int r = control_receive(&from, &m);
+
+	for (int i = 0; i < SANDBOX_FD_NUM; i++)
+		close_fd(&from.fd[i]);
+	if (r == -EAGAIN)
+		return true;
+	if (r != 1 || m.type != CONTROL_CONNECT || m.status <= 0 || m.status > UINT16_MAX)
+		return false;
+	fd = connect_inside((uint16_t)m.status);
+	if (fd >= 0)
+		answer.fd_mask = 1u << SANDBOX_FD_INNER;
+	else
+		answer.status = -fd;
+	control_send(in->control, &answer, &fd, fd >= 0);
+	return true;
+}
+
 /* Serve until the command ends or the supervisor goes. Returns the wait status, or -1. */
 static int supervise_command(struct init *in, int sigfd, pid_t command)
 {
@@ -480,14 +564,17 @@ static int supervise_command(struct init *in, int sigfd, pid_t command)
 			return status;
 		if (poll(p, 2, -1) < 0 && errno != EINTR)
 			return -1;
-		if (p[1].revents)
-			return -1; /* the supervisor only ever closes it: end everything */
+		if (p[1].revents && !serve_supervisor(in))
+			return -1; /* it closed the socket: end everything */
 		while (read(sigfd, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
 			if (si.ssi_signo == SIGCHLD)
 				continue;
 			if (si.ssi_signo == SIGCONT && in->request->tty)
 				tcsetpgrp(in->request->tty_fd, command);
-			/* The command's group has no parent to resume it from SIGTSTP: stop it outright. */
+			/*
+			 * The command's group has no parent to resume it from SIGTSTP: stop it
+			 * outright.
+			 */
 			kill(-command, si.ssi_signo == SIGTSTP ? SIGSTOP : (int)si.ssi_signo);
 		}
 	}
@@ -535,8 +622,8 @@ static void close_others(const struct init *in)
 }
 
 /*
- * The caller's environment is still in our memory, and a process can be looked into in more ways than
- * we know of. What the test seam needs stays.
+ * The caller's environment is still in our memory, and a process can be looked into in more ways
+ * than we know of. What the test seam needs stays.
  */
 static void forget_environment(void)
 {
@@ -570,11 +657,12 @@ _Noreturn void init_main(struct init *in)
 		init_fail(in, &e);
 	if (in->setup && in->setup(in, &e) < 0)
 		init_fail(in, &e);
-	if (lock_down(in, &e) < 0 || report_ready(in, &e) < 0)
+	if (lock_down(in, &e) < 0 || (in->settle && in->settle(in, &e) < 0) ||
+		report_ready(in, &e) < 0)
 		init_fail(in, &e);
-	if (await_go(in, &held, &e) < 0 || apply_rlimits(in, held, &e) < 0)
+	if (await_go(in, &held, &e) < 0)
 		init_fail(in, &e);
-	command = start_command(in, &e);
+	command = start_command(in, held, &e);
 	if (command < 0)
 		init_fail(in, &e);
 	started.enforced = in->enforced;

@@ -21,6 +21,8 @@ struct init {
 	const struct request *request;
 	/* Engine's own set-up; may fill fd[] and enforced. NULL: none. */
 	int (*setup)(struct init *in, struct err *e);
+	/* What set-up began and may end while we lock down; fills fd[] and enforced, too. NULL: none. */
+	int (*settle)(struct init *in, struct err *e);
 	uint64_t other_pids; /* processes that RLIMIT_NPROC counts and that are not the sandbox's */
 	bool pid_namespace;  /* we are pid 1: our death ends everything */
 	struct enforced enforced;

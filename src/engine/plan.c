@@ -9,10 +9,14 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "engine/engine.h"
 
 const char *const plan_op_names[] = {"scratch", "dir", "bind", "copy", "file", "symlink", "proc",
-	"device", "devpts", "overlay", "mask", "decoy", "landlock"};
+	"device", "devpts", "overlay", "mask", "decoy", "capture", "trust", "landlock"};
 static_assert(ARRAY_SIZE(plan_op_names) == PLAN_OP_NUM, "one name per operation");
+
+const char *const trust_file_names[] = {"bundle.pem", "ca.pem", "cacerts"};
+static_assert(ARRAY_SIZE(trust_file_names) == TRUST_FILE_NUM, "one name per file");
 
 struct plan_op *plan_add(struct plan *p, enum plan_op_kind kind, const char *src, const char *dst)
 {

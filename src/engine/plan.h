@@ -32,6 +32,8 @@ enum plan_op_kind {
 	PLAN_OVERLAY,  /* src below a discarded upper layer at dst */
 	PLAN_MASK,     /* nothing readable or writable at dst */
 	PLAN_DECOY,    /* dst refuses and tells when touched */
+	PLAN_CAPTURE,  /* every address is local, every connection the gateway's */
+	PLAN_TRUST,    /* file src of TRUST_DIR; at dst, over the host's when nested */
 	PLAN_LANDLOCK, /* Landlock rule on dst */
 	PLAN_OP_NUM,
 };
@@ -48,7 +50,7 @@ struct plan_op {
 	mode_t mode;
 	char *src;
 	char *dst;
-	dev_t dev; /* BIND, DEVICE, OVERLAY: identity of src when the plan was made */
+	dev_t dev; /* BIND, DEVICE, OVERLAY, TRUST: identity of src when the plan was made */
 	ino_t ino;
 	const struct policy_rule *rule; /* why; may be NULL */
 };

@@ -55,6 +55,11 @@
 #define SECCOMP_IOCTL_NOTIF_SET_FLAGS _IOW('!', 4, uint64_t)
 #endif
 
+/* A socket that takes no descriptors (6.16): sending one to it fails. */
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
+
 /* Extended attributes with a directory descriptor (6.13). */
 #ifndef SYS_setxattrat
 #define SYS_setxattrat 463

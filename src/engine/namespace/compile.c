@@ -2,12 +2,14 @@
 /*
  * From a policy to the plan of a private root.
  *
- * Order matters in the result: scratch and generated files first, then host binds with parents before
- * children, so that a deeper rule always lies on top of a wider one, then masks and decoys, then the
- * Landlock rules that say the same once more.
- * Invariant: nothing of the host is visible except through a PLAN_BIND, PLAN_DEVICE or PLAN_OVERLAY.
+ * Order matters in the result: scratch and generated files first, then host binds with parents
+ * before children, so that a deeper rule always lies on top of a wider one, then masks and decoys,
+ * then the Landlock rules that say the same once more.
+ * Invariant: nothing of the host is visible except through a PLAN_BIND, PLAN_DEVICE or
+ *            PLAN_OVERLAY.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -20,6 +22,8 @@
 #include "engine/decoys.h"
 #include "engine/expand.h"
 #include "engine/namespace/namespace.h"
+#include "os/capture.h"
+#include "os/path.h"
 #include "os/seccomp.h"
 
 static const char *const devices[] = {
@@ -78,7 +82,9 @@ static int add_identity(struct plan *p, const struct request *r, struct err *e)
 		add_file(p, "/etc/hosts", "127.0.0.1 localhost " NS_HOSTNAME "\n::1 localhost\n",
 			e) < 0)
 		return -e->errnum;
-	return add_file(p, "/etc/resolv.conf", "# no network in this sandbox\n", e);
+	return add_file(p, "/etc/resolv.conf",
+		r->capture ? "nameserver " CAPTURE_RESOLVER "\n" : "# no network in this sandbox\n",
+		e);
 }
 
 static int add_device(struct plan *p, const char *path, bool required, struct err *e)
@@ -118,8 +124,8 @@ static int add_dev(struct plan *p, const struct policy *pol, struct err *e)
 }
 
 /*
- * Tables of kernel memory in /proc are for root alone, and root's number is what we have inside when
- * root called us. Everybody else is refused by their modes.
+ * Tables of kernel memory in /proc are for root alone, and root's number is what we have inside
+ * when root called us. Everybody else is refused by their modes.
  */
 static int add_proc_masks(struct plan *p)
 {
@@ -240,13 +246,10 @@ static int add_grant(
 
 	if (r->discard && pl->access == ACCESS_WRITE && !pl->is_dir)
 		return err_refuse(e,
-			"--discard cannot hold back changes to the file %s; grant the directory around it",
+			"--discard cannot hold back changes to the file %s; grant the directory "
+			"around it",
 			pl->path);
-	op = plan_add(p,
-		overlay ? PLAN_OVERLAY
-		: copy  ? PLAN_COPY
-			: PLAN_BIND,
-		pl->path, pl->path);
+	op = plan_add(p, overlay ? PLAN_OVERLAY : copy ? PLAN_COPY : PLAN_BIND, pl->path, pl->path);
 
 	if (!op)
 		return no_memory(e);
@@ -284,7 +287,10 @@ static int add_place(struct plan *p, const struct places *ps, const struct place
 	if (around == ACCESS_WRITE && pl->access < ACCESS_WRITE && !r->discard &&
 		add_pins(p, outer, pl, e) < 0)
 		return -e->errnum;
-	/* A mount on a file goes when the host puts another file in its place: then the broker holds. */
+	/*
+	 * A mount on a file goes when the host puts another file in its place: then the broker
+	 * holds.
+	 */
 	if (around == ACCESS_WRITE && pl->access < ACCESS_WRITE && !r->discard && !pl->is_dir &&
 		!pl->rule->optional) {
 		p->broker = true;
@@ -343,7 +349,106 @@ static int add_decoys(struct plan *p, const struct policy *pol, const struct pla
 	return 0;
 }
 
-/* Is there a writable tree of the host's at or below this path? Rules of Landlock add up downwards. */
+/*
+ * Where programs look for authorities: the host's files, covered by ours where the command can see
+ * them.
+ */
+static const struct {
+	const char *path;
+	enum trust_file file;
+} trust_places[] = {
+	{"/etc/ssl/certs/ca-certificates.crt", TRUST_BUNDLE},
+	{"/etc/ssl/cert.pem", TRUST_BUNDLE},
+	{"/etc/ssl/ca-bundle.pem", TRUST_BUNDLE},
+	{"/etc/pki/tls/certs/ca-bundle.crt", TRUST_BUNDLE},
+	{"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", TRUST_BUNDLE},
+	{"/var/lib/ca-certificates/ca-bundle.pem", TRUST_BUNDLE},
+	{"/etc/ssl/certs/java/cacerts", TRUST_JAVA},
+	{"/etc/pki/ca-trust/extracted/java/cacerts", TRUST_JAVA},
+	{"/etc/pki/java/cacerts", TRUST_JAVA},
+};
+
+static struct plan_op *add_trust_op(
+	struct plan *p, enum trust_file f, const char *src, const char *dst)
+{
+	struct plan_op *op = plan_add(p, PLAN_TRUST, src, dst);
+
+	if (op)
+		op->mode = (mode_t)f;
+	return op;
+}
+
+/*
+ * A file that is reached without a symlink, as set-up will: others lead to one that is listed, too.
+ */
+static bool is_plain_file(const char *path, struct stat *ret)
+{
+	cleanup_fd int fd = path_open(AT_FDCWD, path, O_PATH, PATH_NO_SYMLINKS);
+
+	return fd >= 0 && fstat(fd, ret) == 0 && S_ISREG(ret->st_mode);
+}
+
+/* The host's own list of authorities, to which ours is added. */
+static int add_list(struct plan *p, enum trust_file f, const char *dst, struct err *e)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(trust_places); i++) {
+		const char *path = trust_places[i].path;
+		struct plan_op *op;
+		struct stat st;
+
+		if (trust_places[i].file != f || !is_plain_file(path, &st))
+			continue;
+		op = add_trust_op(p, f, path, dst);
+		if (!op)
+			return no_memory(e);
+		op->dev = st.st_dev;
+		op->ino = st.st_ino;
+		return 0;
+	}
+	return add_trust_op(p, f, NULL, dst) ? 0 : no_memory(e);
+}
+
+static int add_trust(
+	struct plan *p, const struct policy *pol, const struct request *r, struct err *e)
+{
+	char path[TRUST_FILE_NUM][64];
+
+	for (int i = 0; i < TRUST_FILE_NUM; i++) {
+		snprintf(path[i], sizeof(path[i]), "%s/%s", TRUST_DIR, trust_file_names[i]);
+		if (!(r->trust & (1u << i)))
+			continue;
+		if (i != TRUST_CA && add_list(p, (enum trust_file)i, path[i], e) < 0)
+			return -e->errnum;
+		if (i == TRUST_CA && !add_trust_op(p, TRUST_CA, NULL, path[i]))
+			return no_memory(e);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(trust_places); i++) {
+		enum trust_file f = trust_places[i].file;
+		struct plan_op *op;
+		struct stat st;
+
+		if (!(r->trust & (1u << f)) || !is_plain_file(trust_places[i].path, &st) ||
+			policy_access(pol, trust_places[i].path, NULL) == ACCESS_DENY)
+			continue;
+		op = add_trust_op(p, f, path[f], trust_places[i].path);
+		if (!op)
+			return no_memory(e);
+		op->nested = true;
+	}
+	return 0;
+}
+
+static int add_network(
+	struct plan *p, const struct policy *pol, const struct request *r, struct err *e)
+{
+	if (r->capture && !plan_add(p, PLAN_CAPTURE, NULL, "every address"))
+		return no_memory(e);
+	return add_trust(p, pol, r, e);
+}
+
+/*
+ * Is there a writable tree of the host's at or below this path? Rules of Landlock add up downwards.
+ */
 static bool holds_host_tree(const struct plan *p, size_t n, const char *path)
 {
 	size_t len = strlen(path);
@@ -402,7 +507,7 @@ int namespace_compile(
 	if ((rc = places_expand(&ps, pol, e)) < 0)
 		return rc;
 	if ((rc = add_base(&p, pol, &ps, r, e)) == 0 && (rc = add_places(&p, &ps, r, e)) == 0 &&
-		pol->observe != OBSERVE_OFF)
+		(rc = add_network(&p, pol, r, e)) == 0 && pol->observe != OBSERVE_OFF)
 		rc = add_decoys(&p, pol, &ps, r, e);
 	p.broker |= ps.late_names && !r->discard;
 	if (rc == 0)

@@ -106,7 +106,8 @@ static int namespace_probe(struct err *e)
 static int namespace_start(struct sandbox *s, const struct plan *p, const struct request *r,
 	int cgroup_fd, struct err *e)
 {
-	struct init in = {.plan = p, .request = r, .setup = namespace_setup};
+	struct init in = {.plan = p, .request = r, .setup = namespace_setup,
+		.settle = namespace_settle};
 	const char *scratch[] = {"/tmp", "/run", "/dev", "/proc", "/.croft", r->home, NULL};
 	int rc;
 

@@ -16,5 +16,7 @@ int namespace_compile(
 	struct plan *ret, const struct policy *p, const struct request *r, struct err *e);
 /* Runs in the sandbox's first process, already in its new namespaces. */
 int namespace_setup(struct init *in, struct err *e);
+/* What set-up left to a thread: over, or failed. Before READY. */
+int namespace_settle(struct init *in, struct err *e);
 
 #endif

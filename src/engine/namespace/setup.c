@@ -4,20 +4,23 @@
  *
  * Trust:   runs as the sandbox's first process inside its own user, mount and pid namespaces: a
  *          mistake here has no privilege on the host. Host paths may be swapped by others while we
- *          work, so each source is opened once, without following any symlink, and must be the object
- *          the plan saw.
+ *          work, so each source is opened once, without following any symlink, and must be the
+ *          object the plan saw.
  * Order:   identity -> private mounts -> one tmpfs that becomes "/" -> plan operations in order ->
- *          network namespace (made meanwhile) -> "/" read-only -> pivot -> hostname.
+ *          "/" read-only -> pivot -> hostname -> network namespace (made meanwhile; the rest of its
+ *          set-up ends in namespace_settle(), after lock-down).
  * Scratch: /tmp, HOME, /run and /dev/shm are directories of the one tmpfs, shown again as writable
  *          mounts of their own below a read-only root: one size limit holds for all of them.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -26,6 +29,7 @@
 #include "base/str.h"
 #include "engine/decoys.h"
 #include "engine/namespace/namespace.h"
+#include "os/capture.h"
 #include "os/fuse.h"
 #include "os/mount.h"
 #include "os/path.h"
@@ -35,6 +39,8 @@
 #define SCRATCH_DEFAULT_B (4ull << 30)
 
 #define OPEN_MASKS_MAX 64
+#define JAVA_CUT_HEAD 12 /* of a Java key store: what is made anew with another entry */
+#define JAVA_CUT_TAIL 20
 
 struct setup {
 	struct init *in;
@@ -43,6 +49,9 @@ struct setup {
 	int open_masks
 		[OPEN_MASKS_MAX]; /* masks that hold mount points: read-only once those exist */
 	size_t open_masks_n;
+	char ca[ERR_MSG_MAX]; /* of CONTROL_TRUST, PEM; "": it has not come yet */
+	int java;
+	bool java_parts; /* what goes around the host's file, in a pipe */
 };
 
 /* "a/b/c" relative to the private root; plan paths are absolute and normalised. */
@@ -51,7 +60,9 @@ static const char *rel(const char *dst)
 	return dst[1] ? dst + 1 : ".";
 }
 
-/* Make the parent directories of dst in the private root. Existing ones (binds too) are left alone. */
+/*
+ * Make the parent directories of dst in the private root. Existing ones (binds too) are left alone.
+ */
 static int make_parents(struct setup *s, const char *dst, struct err *e)
 {
 	char path[POLICY_PATH_MAX];
@@ -76,8 +87,9 @@ static int make_node(struct setup *s, const char *dst, bool is_dir)
 }
 
 /*
- * Put a mount at dst. In our own tmpfs the place is made first; nested in a host tree it must be there
- * already (nothing is ever created in the user's files) and is reached without following a symlink.
+ * Put a mount at dst. In our own tmpfs the place is made first; nested in a host tree it must be
+ * there already (nothing is ever created in the user's files) and is reached without following a
+ * symlink.
  */
 static int attach(struct setup *s, int mount_fd, const struct plan_op *op, struct err *e)
 {
@@ -110,10 +122,10 @@ static int attach(struct setup *s, int mount_fd, const struct plan_op *op, struc
 	return 0;
 }
 
-/* The source as the plan saw it, or nothing. */
-static int open_source(const struct plan_op *op, struct err *e)
+/* The source as the plan saw it, or nothing; oflags: O_PATH, or how it is read. */
+static int open_source(const struct plan_op *op, int oflags, struct err *e)
 {
-	cleanup_fd int fd = path_open(AT_FDCWD, op->src, O_PATH, PATH_NO_SYMLINKS);
+	cleanup_fd int fd = path_open(AT_FDCWD, op->src, oflags, PATH_NO_SYMLINKS);
 	struct stat st;
 
 	if (fd < 0) {
@@ -131,7 +143,7 @@ static int open_source(const struct plan_op *op, struct err *e)
 
 static int do_bind(struct setup *s, const struct plan_op *op, unsigned flags, struct err *e)
 {
-	cleanup_fd int src = open_source(op, e);
+	cleanup_fd int src = open_source(op, O_PATH, e);
 	cleanup_fd int m = -1;
 
 	if (src < 0)
@@ -240,15 +252,15 @@ static int do_proc(struct setup *s, const struct plan_op *op, struct err *e)
 
 /*
  * The workspace below a throw-away upper layer. Layers are named by descriptor, so no character of
- * any path can be taken for mount syntax. The upper tmpfs is attached only while the overlay is made;
- * afterwards only the overlay and the supervisor's descriptor keep it.
+ * any path can be taken for mount syntax. The upper tmpfs is attached only while the overlay is
+ * made; afterwards only the overlay and the supervisor's descriptor keep it.
  */
 static int do_overlay(struct setup *s, const struct plan_op *op, const char *size, struct err *e)
 {
 	const char *tmpfs[] = {size, "nr_inodes=" SCRATCH_INODES, "mode=0700", NULL};
 	char lower[64], upper[64], work[64];
 	const char *opts[] = {lower, upper, work, "userxattr", NULL};
-	cleanup_fd int src = open_source(op, e);
+	cleanup_fd int src = open_source(op, O_PATH, e);
 	cleanup_fd int layer = -1, up = -1, wk = -1, m = -1, at = -1;
 	char own[64];
 	struct plan_op own_op = {.dst = own, .is_dir = true};
@@ -327,7 +339,10 @@ static int close_masks(struct setup *s, struct err *e)
 	return r;
 }
 
-/* Decoys share one mount; each well-known path is a symlink to its slot. Absence costs only coverage. */
+/*
+ * Decoys share one mount; each well-known path is a symlink to its slot. Absence costs only
+ * coverage.
+ */
 static int do_decoy(struct setup *s, const struct plan_op *op, struct err *e)
 {
 	char slot[64];
@@ -353,6 +368,133 @@ static int do_decoy(struct setup *s, const struct plan_op *op, struct err *e)
 	snprintf(slot, sizeof(slot), "%s/%zu", NS_DECOY_DIR, s->decoys - 1);
 	s->decoys++;
 	return do_symlink(s, slot, op->dst, e);
+}
+
+/*
+ * The supervisor makes the sandbox's authority while we mount, and sends its certificate. Its key
+ * was never in this process.
+ */
+static void receive_trust(struct setup *s)
+{
+	struct sandbox from = {.control = s->in->control, .fd = SANDBOX_FDS_NONE};
+	struct pollfd p = {.fd = s->in->control, .events = POLLIN};
+	struct control_msg m;
+
+	while (poll(&p, 1, -1) < 0 && errno == EINTR)
+		;
+	if (control_receive(&from, &m) != 1 || m.type != CONTROL_TRUST)
+		_exit(125); /* the supervisor gave up, and knows why */
+	s->java = take_fd(&from.fd[0]);
+	s->java_parts = m.status != 0;
+	for (int i = 0; i < SANDBOX_FD_NUM; i++)
+		close_fd(&from.fd[i]);
+	snprintf(s->ca, sizeof(s->ca), "%s", m.msg);
+}
+
+/* All of a file but its first `head` and last `tail` bytes. */
+static int copy_middle(int to, int from, off_t head, off_t tail, const char *what, struct err *e)
+{
+	struct stat st;
+	off_t at = head;
+
+	if (fstat(from, &st) < 0)
+		return err_set(e, errno, "look at %s", what);
+	while (at < st.st_size - tail) {
+		ssize_t n = sendfile(to, from, &at, (size_t)(st.st_size - tail - at));
+
+		if (n <= 0)
+			return err_set(
+				e, n < 0 ? errno : EIO, "copy %s into the private root", what);
+	}
+	return 0;
+}
+
+/* One that was cut off in the middle of a certificate would swallow ours. */
+static int check_bundle(int fd, const char *path, struct err *e)
+{
+	static const char end[] = "-----END CERTIFICATE-----";
+	char tail[sizeof(end) + 8];
+	struct stat st;
+	ssize_t n = 0;
+
+	if (fstat(fd, &st) == 0)
+		n = pread(fd, tail, sizeof(tail),
+			st.st_size > (off_t)sizeof(tail) ? st.st_size - (off_t)sizeof(tail) : 0);
+	while (n > 0 && (tail[n - 1] == '\n' || tail[n - 1] == '\r'))
+		n--;
+	if (st.st_size == 0 || (n >= (ssize_t)strlen(end) &&
+				       memcmp(tail + n - strlen(end), end, strlen(end)) == 0))
+		return 0;
+	return err_refuse(e,
+		"%s does not end with a certificate; the sandbox's own cannot be added to it",
+		path);
+}
+
+/* The supervisor's ends around what the host has, or all of it from the supervisor. */
+static int make_java(struct setup *s, const struct plan_op *op, int to, struct err *e)
+{
+	char ends[4096];
+	cleanup_fd int from = -1;
+	ssize_t n;
+	int r;
+
+	if (!s->java_parts)
+		return copy_middle(to, s->java, 0, 0, op->dst, e);
+	n = read(s->java, ends, sizeof(ends));
+	if (n < JAVA_CUT_HEAD || !op->src)
+		return err_set(e, EPROTO, "make %s", op->dst);
+	from = open_source(op, O_RDONLY | O_NONBLOCK | O_NOCTTY, e);
+	if (from < 0)
+		return from;
+	r = fd_write_all(to, ends, JAVA_CUT_HEAD);
+	if (r == 0 && copy_middle(to, from, JAVA_CUT_HEAD, JAVA_CUT_TAIL, op->src, e) < 0)
+		return -e->errnum;
+	if (r == 0)
+		r = fd_write_all(to, ends + JAVA_CUT_HEAD, (size_t)n - JAVA_CUT_HEAD);
+	return r < 0 ? err_set(e, -r, "write %s", op->dst) : 0;
+}
+
+static int make_trust(struct setup *s, const struct plan_op *op, struct err *e)
+{
+	cleanup_fd int to = -1, from = -1;
+	int r;
+
+	if (make_parents(s, op->dst, e) < 0)
+		return -e->errnum;
+	to = openat(s->root, rel(op->dst), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+	if (to < 0)
+		return err_set(e, errno, "make %s in the private root", op->dst);
+	if (op->mode == TRUST_JAVA)
+		return make_java(s, op, to, e);
+	if (op->src) {
+		from = open_source(
+			op, O_RDONLY | O_NONBLOCK | O_NOCTTY, e); /* not a FIFO's other end */
+		if (from < 0)
+			return from;
+		if (check_bundle(from, op->src, e) < 0 ||
+			copy_middle(to, from, 0, 0, op->src, e) < 0)
+			return -e->errnum;
+	}
+	if (op->mode == TRUST_BUNDLE && (r = fd_write_all(to, "\n", 1)) < 0)
+		return err_set(e, -r, "write %s", op->dst);
+	r = fd_write_all(to, s->ca, strlen(s->ca));
+	return r < 0 ? err_set(e, -r, "write %s", op->dst) : 0;
+}
+
+static int do_trust(struct setup *s, const struct plan_op *op, struct err *e)
+{
+	cleanup_fd int src = -1, m = -1;
+
+	if (!s->ca[0])
+		receive_trust(s);
+	if (!op->nested)
+		return make_trust(s, op, e);
+	src = openat(s->root, rel(op->src), O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (src < 0)
+		return err_set(e, errno, "open %s", op->src);
+	if (mount_clone(src, MOUNT_RO | MOUNT_NODEV | MOUNT_NOEXEC, &m, e) < 0)
+		return err_wrap(e, "%s", op->dst);
+	return attach(s, m, op, e);
 }
 
 static int do_op(struct setup *s, const struct plan_op *op, const char *size, struct err *e)
@@ -390,6 +532,9 @@ static int do_op(struct setup *s, const struct plan_op *op, const char *size, st
 		return do_mask(s, op, e);
 	case PLAN_DECOY:
 		return do_decoy(s, op, e);
+	case PLAN_TRUST:
+		return do_trust(s, op, e);
+	case PLAN_CAPTURE:  /* by the thread that makes the network namespace */
 	case PLAN_LANDLOCK: /* executed at lock-down, by path inside the new root */
 	case PLAN_OP_NUM:
 	default:
@@ -399,44 +544,74 @@ static int do_op(struct setup *s, const struct plan_op *op, const char *size, st
 
 /*
  * Making a network namespace takes the kernel as long as most of the mounts together, so a thread
- * makes one while we mount; afterwards we enter it, and are alone in the process again.
+ * makes one while we mount. We enter it as soon as it is there; what then remains of its set-up goes on
+ * while we lock ourselves down, and ends before READY: afterwards we are alone in the process again.
  */
-struct net_maker {
+static struct net_maker {
 	pthread_t thread;
-	int fd; /* the namespace, -1 on failure */
+	int made[2];  /* a pipe: the number of the namespace's descriptor comes when it is there */
+	bool capture; /* its traffic goes to sockets[] */
+	int sockets[CAPTURE_FD_NUM];
 	struct err e;
-};
+} net;
 
 static void *make_net(void *arg)
 {
-	struct net_maker *n = arg;
+	int fd = -1;
 
-	if (unshare(CLONE_NEWNET) < 0) {
-		err_set(&n->e, errno, "create a network namespace");
-		return NULL;
-	}
-	if (loopback_up(&n->e) < 0)
-		return NULL;
-	n->fd = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
-	if (n->fd < 0)
-		err_set(&n->e, errno, "open the network namespace");
-	return NULL;
+	if (unshare(CLONE_NEWNET) < 0)
+		err_set(&net.e, errno, "create a network namespace");
+	else if (loopback_up(&net.e) == 0 &&
+		 (fd = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC)) < 0)
+		err_set(&net.e, errno, "open the network namespace");
+	if (fd >= 0 && write(net.made[1], &fd, sizeof(fd)) != (ssize_t)sizeof(fd))
+		err_set(&net.e, errno, "hand over the network namespace");
+	close(net.made[1]);
+	if (fd >= 0 && net.capture)
+		capture_set_up(net.sockets, &net.e);
+	return arg;
 }
 
-static int enter_net(struct init *in, struct net_maker *n, struct err *e)
+static int begin_net(const struct init *in, struct err *e)
 {
-	int r = 0;
+	int r;
 
-	pthread_join(n->thread, NULL);
-	if (n->fd < 0) {
-		*e = n->e;
+	net.capture = in->request->capture;
+	if (pipe2(net.made, O_CLOEXEC) < 0)
+		return err_set(e, errno, "make a pipe");
+	r = pthread_create(&net.thread, NULL, make_net, NULL);
+	return r ? err_set(e, r, "start a thread") : 0;
+}
+
+static int enter_net(struct init *in, struct err *e)
+{
+	cleanup_fd int fd = -1;
+	ssize_t n;
+
+	while ((n = read(net.made[0], &fd, sizeof(fd))) < 0 && errno == EINTR)
+		;
+	close(net.made[0]);
+	if (n != (ssize_t)sizeof(fd)) {
+		fd = -1;
+		return namespace_settle(in, e) < 0 ? -e->errnum : err_set(e, EIO, "make a network namespace");
+	}
+	if (setns(fd, CLONE_NEWNET) < 0)
+		return err_set(e, errno, "enter the network namespace");
+	in->enforced.ns_net = 1;
+	return 0;
+}
+
+int namespace_settle(struct init *in, struct err *e)
+{
+	pthread_join(net.thread, NULL);
+	if (net.e.errnum) {
+		*e = net.e;
 		return -e->errnum;
 	}
-	if (setns(n->fd, CLONE_NEWNET) < 0)
-		r = err_set(e, errno, "enter the network namespace");
-	close(n->fd);
-	in->enforced.ns_net = r == 0;
-	return r;
+	in->enforced.capture = net.capture;
+	for (int i = 0; net.capture && i < CAPTURE_FD_NUM; i++)
+		in->fd[SANDBOX_FD_TCP4 + i] = net.sockets[i];
+	return 0;
 }
 
 static int make_root(struct setup *s, const char *size, struct err *e)
@@ -448,13 +623,15 @@ static int make_root(struct setup *s, const char *size, struct err *e)
 		return err_set(e, errno, "open /");
 	if (mount_new("tmpfs", opts, MOUNT_NODEV, &s->root, e) < 0)
 		return -e->errnum;
-	/* On top of the old root: our own lookups still start below it, so host paths keep working. */
+	/*
+	 * On top of the old root: our own lookups still start below it, so host paths keep working.
+	 */
 	return mount_attach(s->root, slash, "", e);
 }
 
 /*
- * The command's terminal is a pty of the host's devpts, which the private one does not show. It stands
- * at /dev/console, where programs that look for its name (ttyname) find it.
+ * The command's terminal is a pty of the host's devpts, which the private one does not show. It
+ * stands at /dev/console, where programs that look for its name (ttyname) find it.
  */
 static int show_terminal(struct setup *s, struct err *e)
 {
@@ -476,9 +653,8 @@ static int show_terminal(struct setup *s, struct err *e)
 
 int namespace_setup(struct init *in, struct err *e)
 {
-	struct setup s = {.in = in, .root = -1};
+	struct setup s = {.in = in, .root = -1, .java = -1};
 	uint64_t disk = in->plan->policy->limits.disk_b;
-	struct net_maker net = {.fd = -1};
 	mode_t old_umask = umask(0);
 	char size[40];
 	int r;
@@ -494,13 +670,12 @@ int namespace_setup(struct init *in, struct err *e)
 			"use --tier process, or see croft doctor",
 			why);
 	}
-	r = pthread_create(&net.thread, NULL, make_net, &net);
-	if (r != 0)
-		return err_set(e, r, "start a thread");
+	if ((r = begin_net(in, e)) < 0)
+		return r;
 	r = make_root(&s, size, e);
 	for (size_t i = 0; r == 0 && i < in->plan->n; i++)
 		r = do_op(&s, &in->plan->ops[i], size, e);
-	if (r < 0 || (r = enter_net(in, &net, e)) < 0)
+	if (r < 0)
 		return r;
 	if ((r = close_masks(&s, e)) < 0 || (r = show_terminal(&s, e)) < 0 ||
 		(r = mount_restrict(s.root, MOUNT_RO | MOUNT_NODEV, e)) < 0 ||
@@ -510,5 +685,5 @@ int namespace_setup(struct init *in, struct err *e)
 	umask(old_umask);
 	if (sethostname(NS_HOSTNAME, strlen(NS_HOSTNAME)) < 0)
 		return err_set(e, errno, "set hostname");
-	return 0;
+	return enter_net(in, e);
 }
