@@ -37,6 +37,7 @@
 
 #define CREATE_RULESET_VERSION (1u << 0)
 #define RULE_PATH_BENEATH 1
+#define RULE_NET_PORT 2
 
 /* What makes sense on something that is not a directory. */
 #define FS_ON_FILES (FS_EXECUTE | FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE | FS_IOCTL_DEV)
@@ -59,6 +60,11 @@ struct path_beneath_attr {
 	uint64_t allowed_access;
 	int32_t parent_fd;
 } __attribute__((packed));
+
+struct net_port_attr {
+	uint64_t allowed_access;
+	uint64_t port;
+};
 
 int landlock_abi(void)
 {
@@ -151,6 +157,15 @@ int landlock_allow(struct landlock *l, int fd, enum landlock_grant g, struct err
 		return 0;
 	if (syscall(SYS_landlock_add_rule, l->fd, RULE_PATH_BENEATH, &rule, 0) < 0)
 		return err_set(e, errno, "add a Landlock rule");
+	return 0;
+}
+
+int landlock_allow_connect(struct landlock *l, uint16_t port, struct err *e)
+{
+	struct net_port_attr rule = {.allowed_access = NET_CONNECT_TCP, .port = port};
+
+	if (syscall(SYS_landlock_add_rule, l->fd, RULE_NET_PORT, &rule, 0) < 0)
+		return err_set(e, errno, "add a Landlock rule for a port");
 	return 0;
 }
 

@@ -52,6 +52,8 @@ enum landlock_flags {
 int landlock_open(struct landlock *l, unsigned flags, struct err *e);
 /* `fd` is an O_PATH descriptor; rights that make no sense for a non-directory are dropped. */
 int landlock_allow(struct landlock *l, int fd, enum landlock_grant g, struct err *e);
+/* TCP to this port, of whatever host: Landlock knows no addresses. Needs LANDLOCK_DENY_TCP. */
+int landlock_allow_connect(struct landlock *l, uint16_t port, struct err *e);
 int landlock_apply(struct landlock *l, struct err *e);
 void landlock_done(struct landlock *l);
 

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A network namespace in which every address is here, and every connection lands in our sockets.
+ *
+ * Purpose: `lo` alone, a `local default` route for IPv4 and IPv6, one nftables chain that hands TCP
+ *          to a transparent listener whatever its address and port. Loopback and the namespace's
+ *          own address are left to the servers inside.
+ * Trust:   nothing here keeps anything in: there is no uplink. Taking the rules away only cuts off.
+ * Order:   in the namespace, with its capabilities, before they are dropped. The sockets go
+ *          outside.
+ */
+#ifndef CROFT_OS_CAPTURE_H
+#define CROFT_OS_CAPTURE_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum capture_fd { CAPTURE_TCP4, CAPTURE_TCP6, CAPTURE_UDP4, CAPTURE_UDP6, CAPTURE_FD_NUM };
+
+#define CAPTURE_PORT 1                /* of the listeners; nobody inside may bind it */
+#define CAPTURE_RESOLVER "198.18.0.1" /* any address would do: all of them are here */
+
+/* lo is up already. Descriptors are the caller's, non-blocking, close-on-exec. */
+int capture_set_up(int ret[CAPTURE_FD_NUM], struct err *e);
+
+#endif
