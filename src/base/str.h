@@ -22,6 +22,18 @@ static inline bool str_starts(const char *s, const char *prefix)
 
 bool str_ends(const char *s, const char *suffix);
 
+/* 0..15, or -1. */
+static inline int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}
+
 /* Length in bytes of the well-formed UTF-8 sequence at s (1..4), 0 if ill-formed or n == 0. */
 size_t utf8_len(const char *s, size_t n);
 bool utf8_valid(const char *s, size_t n);

@@ -4,12 +4,35 @@
 
 #include <errno.h>
 
+#include "base/base64.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/digest.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
+
+TEST(base64_both_ways)
+{
+	static const char *const plain[] = {"a", "ab", "abc", "abcd", "user:pass", "\xff\x00\x10"};
+	char text[64], back[64];
+
+	for (size_t i = 0; i < ARRAY_SIZE(plain); i++) {
+		size_t len = strlen(plain[i]);
+
+		base64_encode(text, plain[i], len);
+		CHECK_INT(base64_decode(back, sizeof(back), text, base64_len(len)), (long)len);
+		CHECK(memcmp(back, plain[i], len) == 0);
+	}
+	CHECK_INT(base64_decode(back, sizeof(back), "YWI", 3), -1);
+	CHECK_INT(base64_decode(back, sizeof(back), "YW=I", 4), -1);
+	CHECK_INT(base64_decode(back, sizeof(back), "Y===", 4), -1);
+	CHECK_INT(base64_decode(back, sizeof(back), "YWJ=", 4), -1); /* bits left over */
+	CHECK_INT(base64_decode(back, sizeof(back), "YW I", 4), -1);
+	CHECK_INT(base64_decode(back, sizeof(back), "YW-_", 4), -1);
+	CHECK_INT(base64_decode(back, 2, "YWJj", 4), -1);
+	CHECK_INT(base64_decode(back, 3, "YWJj", 4), 3);
+}
 
 TEST(buf_has_a_maximum_and_sticky_failure)
 {
