@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages between a supervisor and its gateway, and what a hostile end makes of them. */
+#include "test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "engine/init.h"
+#include "ipc/gateway.h"
+
+struct line {
+	int a, b;
+};
+
+static void line_done(struct line *l)
+{
+	close_fd(&l->a);
+	close_fd(&l->b);
+}
+#define LINE(l)                                                                                    \
+	__attribute__((cleanup(line_done))) struct line l = {-1, -1};                              \
+	do {                                                                                       \
+		int pair_[2];                                                                      \
+		CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair_) == 0);          \
+		l = (struct line){pair_[0], pair_[1]};                                             \
+	} while (0)
+
+/* How many descriptors this process has. */
+static int open_fds(void)
+{
+	int n = 0;
+
+	for (int fd = 0; fd < 512; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+static void no_fds(int fds[GATEWAY_FD_NUM])
+{
+	for (int i = 0; i < GATEWAY_FD_NUM; i++)
+		fds[i] = -1;
+}
+
+/* Bytes as they are, with n copies of a descriptor: what no honest end would send. */
+static bool send_raw(int sock, const void *p, size_t len, int fd, size_t n)
+{
+	union {
+		struct cmsghdr h;
+		char b[CMSG_SPACE(64 * sizeof(int))];
+	} control = {0};
+	struct iovec iov = {.iov_base = (void *)(uintptr_t)p, .iov_len = len};
+	struct msghdr mh = {.msg_iov = &iov, .msg_iovlen = 1};
+	int list[64];
+
+	for (size_t i = 0; i < n; i++)
+		list[i] = fd;
+	if (n) {
+		mh.msg_control = control.b;
+		mh.msg_controllen = CMSG_SPACE(n * sizeof(int));
+		control.h = (struct cmsghdr){.cmsg_len = CMSG_LEN(n * sizeof(int)),
+			.cmsg_level = SOL_SOCKET,
+			.cmsg_type = SCM_RIGHTS};
+		memcpy(CMSG_DATA(&control.h), list, n * sizeof(int));
+	}
+	return sendmsg(sock, &mh, MSG_NOSIGNAL) == (ssize_t)len;
+}
+
+TEST(a_message_arrives_as_it_was_sent)
+{
+	struct gateway_msg m = {
+		.type = GATEWAY_DENIAL, .port = 443, .count = 7, .host = "a.example"};
+	struct gateway_msg got;
+	int fds[GATEWAY_FD_NUM];
+
+	LINE(l);
+	CHECK_INT(gateway_send(l.a, &m, NULL), 0);
+	CHECK_INT(gateway_receive(l.b, &got, fds), 1);
+	CHECK_INT(got.type, GATEWAY_DENIAL);
+	CHECK_INT(got.port, 443);
+	CHECK_INT(got.count, 7);
+	CHECK_INT(got.fd_mask, 0);
+	CHECK_STR(got.host, "a.example");
+	for (int i = 0; i < GATEWAY_FD_NUM; i++)
+		CHECK_INT(fds[i], -1);
+	CHECK_INT(gateway_receive_now(l.b, &got, fds), -EAGAIN);
+	close_fd(&l.a);
+	CHECK_INT(gateway_receive(l.b, &got, fds), 0);
+}
+
+TEST(descriptors_find_their_places)
+{
+	struct gateway_msg m = {.type = GATEWAY_CONFIG}, got;
+	int fds[GATEWAY_FD_NUM], in[GATEWAY_FD_NUM], before, pipe_fds[2];
+	char c = 0;
+
+	LINE(l);
+	CHECK(pipe(pipe_fds) == 0);
+	no_fds(fds);
+	fds[GATEWAY_FD_JOURNAL] = pipe_fds[1];
+	fds[GATEWAY_FD_INNER] = l.a;
+	before = open_fds();
+	CHECK_INT(gateway_send(l.a, &m, fds), 0);
+	CHECK_INT(m.fd_mask, 1u << GATEWAY_FD_JOURNAL | 1u << GATEWAY_FD_INNER);
+	CHECK_INT(gateway_receive(l.b, &got, in), 1);
+	CHECK_INT(open_fds(), before + 2);
+	CHECK(in[GATEWAY_FD_JOURNAL] >= 0 && in[GATEWAY_FD_INNER] >= 0);
+	CHECK_INT(in[GATEWAY_FD_POLICY], -1);
+	CHECK(fcntl(in[GATEWAY_FD_JOURNAL], F_GETFD) & FD_CLOEXEC);
+	CHECK_INT(write(in[GATEWAY_FD_JOURNAL], "x", 1), 1);
+	CHECK_INT(read(pipe_fds[0], &c, 1), 1);
+	CHECK_INT(c, 'x');
+	for (int i = 0; i < GATEWAY_FD_NUM; i++)
+		close_fd(&in[i]);
+	/* Every place at once. */
+	for (int i = 0; i < GATEWAY_FD_NUM; i++)
+		fds[i] = pipe_fds[0];
+	CHECK_INT(gateway_send(l.a, &m, fds), 0);
+	CHECK_INT(gateway_receive(l.b, &got, in), 1);
+	CHECK_INT(open_fds(), before + GATEWAY_FD_NUM);
+	for (int i = 0; i < GATEWAY_FD_NUM; i++)
+		close_fd(&in[i]);
+	close(pipe_fds[0]);
+	close(pipe_fds[1]);
+}
+
+TEST(garbage_is_refused_and_its_descriptors_closed)
+{
+	struct gateway_msg good = {.type = GATEWAY_NOTE, .fd_mask = 1}, m, got;
+	char big[sizeof(good) + 64] = {0};
+	int fds[GATEWAY_FD_NUM], before;
+
+	LINE(l);
+	before = open_fds();
+	/* Control: with one descriptor and one bit it is a message. */
+	CHECK(send_raw(l.a, &good, sizeof(good), l.a, 1));
+	CHECK_INT(gateway_receive(l.b, &got, fds), 1);
+	CHECK(fds[0] >= 0);
+	close_fd(&fds[0]);
+
+	CHECK(send_raw(l.a, &good, sizeof(good) - 1, l.a, 1)); /* short */
+	CHECK_INT(gateway_receive(l.b, &got, fds), -EBADMSG);
+	CHECK(send_raw(l.a, "x", 1, l.a, 12));
+	CHECK_INT(gateway_receive(l.b, &got, fds), -EBADMSG);
+	memcpy(big, &good, sizeof(good));
+	CHECK(send_raw(l.a, big, sizeof(big), l.a, 1)); /* long */
+	CHECK_INT(gateway_receive(l.b, &got, fds), -EBADMSG);
+	m = good;
+	m.type = 0;
+	CHECK(send_raw(l.a, &m, sizeof(m), l.a, 1));
+	CHECK_INT(gateway_receive(l.b, &got, fds), -EBADMSG);
+	m.type = GATEWAY_MSG_NUM;
+	CHECK(send_raw(l.a, &m, sizeof(m), l.a, 1));
+	CHECK_INT(gateway_receive(l.b, &got, fds), -EBADMSG);
+	CHECK_INT(open_fds(), before);
+	for (int i = 0; i < GATEWAY_FD_NUM; i++)
+		CHECK_INT(fds[i], -1);
+}
+
+TEST(a_mask_that_lies_is_refused)
+{
+	static const struct {
+		uint32_t mask;
+		size_t n;
+	} lies[] = {{0, 1}, {1, 0}, {1, 2}, {3, 1}, {1u << GATEWAY_FD_NUM, 1}, {1u << 31 | 1, 2},
+		{(1u << GATEWAY_FD_NUM) - 1, GATEWAY_FD_NUM + 1}, {(1u << GATEWAY_FD_NUM) - 1, 60}};
+	struct gateway_msg m = {.type = GATEWAY_NOTE}, got;
+	int fds[GATEWAY_FD_NUM], before;
+
+	LINE(l);
+	before = open_fds();
+	for (size_t i = 0; i < ARRAY_SIZE(lies); i++) {
+		m.fd_mask = lies[i].mask;
+		CHECK(send_raw(l.a, &m, sizeof(m), l.a, lies[i].n));
+		CHECK_INT(gateway_receive(l.b, &got, fds), -EBADMSG);
+		CHECK_INT(open_fds(), before);
+	}
+}
+
+TEST(an_empty_message_ends_it_and_leaves_nothing)
+{
+	struct gateway_msg got;
+	int fds[GATEWAY_FD_NUM], before;
+
+	LINE(l);
+	before = open_fds();
+	CHECK(send_raw(l.a, "", 0, l.a, 3));
+	CHECK_INT(gateway_receive(l.b, &got, fds), 0);
+	CHECK_INT(open_fds(), before);
+}
+
+TEST(text_is_ended_by_the_receiver)
+{
+	struct gateway_msg m, got;
+	int fds[GATEWAY_FD_NUM];
+
+	LINE(l);
+	memset(&m, 'A', sizeof(m));
+	m.type = GATEWAY_DENIAL;
+	m.fd_mask = 0;
+	CHECK(send_raw(l.a, &m, sizeof(m), -1, 0));
+	CHECK_INT(gateway_receive(l.b, &got, fds), 1);
+	CHECK_INT(strlen(got.host), sizeof(got.host) - 1);
+	CHECK_INT(strlen(got.method), sizeof(got.method) - 1);
+	CHECK_INT(strlen(got.path), sizeof(got.path) - 1);
+	CHECK_INT(strlen(got.rule), sizeof(got.rule) - 1);
+	CHECK_INT(strlen(got.text), sizeof(got.text) - 1);
+	CHECK_INT(strlen(got.fix), sizeof(got.fix) - 1);
+	CHECK_INT(strlen(got.token), sizeof(got.token) - 1);
+}
+
+TEST(nobody_waits_for_an_end_that_does_not_read)
+{
+	struct gateway_msg m = {.type = GATEWAY_POLICY};
+	int r = 0, sent = 0;
+
+	LINE(l);
+	while (sent < 100000 && (r = gateway_send(l.a, &m, NULL)) == 0)
+		sent++;
+	CHECK_INT(r, -EAGAIN);
+	CHECK(sent > 0);
+	close_fd(&l.b);
+	r = gateway_send(l.a, &m, NULL); /* and no SIGPIPE */
+	CHECK(r == -EPIPE || r == -ECONNRESET);
+}
+
+/* ---- the first process of a sandbox ---- */
+
+static void sandbox_close(struct sandbox *s)
+{
+	for (int i = 0; i < SANDBOX_FD_NUM; i++)
+		close_fd(&s->fd[i]);
+}
+
+TEST(control_keeps_no_descriptor_that_it_has_no_place_for)
+{
+	struct control_msg m = {.type = CONTROL_CONNECTED, .fd_mask = ~0u}, got;
+	struct sandbox s = {.fd = SANDBOX_FDS_NONE};
+	int before;
+
+	LINE(l);
+	s.control = l.b;
+	before = open_fds();
+	CHECK(send_raw(l.a, &m, sizeof(m), l.a, 1)); /* control: one, in its one place */
+	CHECK_INT(control_receive(&s, &got), 1);
+	CHECK(s.fd[SANDBOX_FD_INNER] >= 0);
+	CHECK_INT(s.fd[SANDBOX_FD_NOTIFY], -1);
+	CHECK_INT(open_fds(), before + 1);
+	sandbox_close(&s);
+	/* As many as the padding of its buffer holds, and more. */
+	for (size_t n = SANDBOX_FD_NUM; n < SANDBOX_FD_NUM + 3; n++) {
+		send_raw(l.a, &m, sizeof(m), l.a, n);
+		control_receive(&s, &got);
+		sandbox_close(&s);
+		CHECK_INT(open_fds(), before);
+	}
+	/* Short, and empty: nothing of it is looked at. */
+	memset(&got, 0xff, sizeof(got));
+	got.type = CONTROL_READY;
+	CHECK(send_raw(l.a, &m, 8, l.a, 4));
+	CHECK_INT(control_receive(&s, &got), -EPROTO);
+	got.type = CONTROL_READY;
+	CHECK(send_raw(l.a, "", 0, l.a, 4));
+	CHECK_INT(control_receive(&s, &got), 0);
+	CHECK_INT(open_fds(), before);
+	m.type = CONTROL_STOPPED;
+	CHECK(send_raw(l.a, &m, sizeof(m), l.a, 2));
+	CHECK_INT(control_receive(&s, &got), 1);
+	CHECK_INT(open_fds(), before);
+}
