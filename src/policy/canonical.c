@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/json.h"
-#include "policy/internal.h"
+#include "policy/net_internal.h"
 
 void origin_show(struct buf *out, const struct policy_origin *o)
 {
@@ -94,7 +94,7 @@ static void quoted(struct buf *out, const char *s, size_t n)
 	buf_addc(out, '"');
 }
 
-static void scalar(struct buf *out, const char *s)
+void yaml_scalar(struct buf *out, const char *s)
 {
 	size_t n = strlen(s);
 
@@ -109,11 +109,11 @@ static void scalar_path(struct buf *out, const struct policy_rule *r)
 	cleanup_buf struct buf b = BUF_INIT(2 * POLICY_PATH_MAX);
 
 	if (!policy_has_glob(r->path)) {
-		scalar(out, r->path);
+		yaml_scalar(out, r->path);
 		return;
 	}
 	rule_path(&b, r);
-	scalar(out, buf_str(&b));
+	yaml_scalar(out, buf_str(&b));
 }
 
 /* ---- sections ---- */
@@ -134,7 +134,7 @@ static void items(struct writer *w, const char *indent, const char *key, const s
 	for (size_t i = 0; i < l->n; i++) {
 		buf_adds(w->out, indent);
 		PUT(w->out, "  - ");
-		scalar(w->out, l->v[i]);
+		yaml_scalar(w->out, l->v[i]);
 		PUT(w->out, "\n");
 	}
 }
@@ -252,10 +252,17 @@ static void limits(struct writer *w)
 
 static void network(struct writer *w)
 {
-	if (w->p->hosts.n == 0 && w->show)
-		return;
+	size_t before = w->out->len;
+
 	PUT(w->out, "network:\n");
-	items(w, "  ", "allow", &w->p->hosts);
+	net_text(w->p->net, w->show ? NET_TEXT_SHOW : NET_TEXT_CANONICAL, w->out);
+	if (w->out->len == before + strlen("network:\n")) {
+		w->out->len = before;
+		if (w->out->data)
+			w->out->data[before] = '\0';
+		if (!w->show)
+			PUT(w->out, "network:\n  allow: []\n");
+	}
 }
 
 static void word(struct writer *w, const char *key, const char *value)
@@ -380,6 +387,6 @@ void policy_json(const struct policy *p, struct buf *out)
 	json_environment(&j, p);
 	json_limits(&j, p);
 	json_strings(&j, "devices", &p->devices);
-	json_strings(&j, "hosts", &p->hosts);
+	net_json(&j, p->net);
 	json_end(&j);
 }

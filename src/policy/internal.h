@@ -9,11 +9,11 @@
 #include <stdint.h>
 
 #include "policy/arena.h"
+#include "policy/net.h"
 #include "policy/policy.h"
 
 #define POLICY_ENV_NAME_MAX 255u
 #define POLICY_ENV_VALUE_MAX (128u << 10)
-#define POLICY_HOST_MAX 253u
 
 struct layer_pos { /* 1-based; line 0: not from a file */
 	unsigned line, column;
@@ -56,6 +56,30 @@ struct layer_limit {
 	struct layer_pos at;
 };
 
+/*
+ * The network section of one layer. Arrays are malloc'd, the text in them is the arena's;
+ * origin.file is NULL as in filesystem rules.
+ */
+struct layer_net {
+	bool reach; /* names what may be reached (allow, ask, use), even if it is nothing */
+	struct net_rule *rules;
+	size_t rules_n, rules_cap;
+	struct net_rule *ceilings; /* expanded text only */
+	size_t ceilings_n, ceilings_cap;
+	bool ceiling;
+	unsigned listed[NET_EFFECT_NUM]; /* entries so far, for names of rules */
+	struct net_secret *secrets;
+	size_t secrets_n, secrets_cap;
+	struct net_resolve *resolve;
+	struct layer_pos *resolve_at;
+	size_t resolve_n, resolve_cap;
+	struct layer_list publish, host_ports, dns, trust, use; /* canonical text */
+	const char *proxy;
+	struct layer_pos proxy_at;
+	struct layer_word ask_default, record_query;
+	struct layer_limit ask_timeout;
+};
+
 /* All text belongs to the arena, or is constant. */
 struct policy_layer {
 	enum policy_layer_kind kind;
@@ -68,7 +92,9 @@ struct policy_layer {
 	struct layer_pos profile_at;
 	struct layer_word tier, threat, observe;
 	struct layer_limit limits[LIMIT_NUM];
-	struct layer_list pass, set, devices, hosts;
+	struct layer_list pass, set, devices;
+	struct layer_net net;
+	bool expanded; /* written by policy_network_text(), not by a person */
 };
 
 /* ---- layer.c: values with the same checks for files, built-ins and the command line ---- */
@@ -81,6 +107,11 @@ int layer_value(struct policy_layer *l, const char *key, const char *value, stru
 	struct err *e);
 int layer_env_set(struct policy_layer *l, const char *name, const char *value, struct layer_pos at,
 	struct err *e);
+/* Append to a list; repetition is an error in a file and harmless on a command line. */
+int layer_list_add(struct policy_layer *l, struct layer_list *list, const char *name,
+	struct layer_pos at, struct err *e);
+int layer_unknown_word(
+	struct err *e, const char *what, const char *text, const char *const *names, size_t n);
 /* Conflicting or repeated paths; once, when the layer is complete. */
 int layer_check(const struct policy_layer *l, struct err *e);
 
@@ -99,7 +130,8 @@ void limit_show(struct buf *out, enum limit_id id, uint64_t v);
 
 /* ---- value.c ---- */
 
-int value_host(char **ret, const char *text, struct err *e);
+/* "\"TEXT\" WHY", the text escaped and shortened; returns -EINVAL. */
+int value_bad(struct err *e, const char *text, const char *why);
 int value_device(char **ret, const char *text, struct err *e);
 int value_env_name(const char *name, bool pattern, struct err *e);
 int value_limit(uint64_t *ret, enum limit_id id, const char *text, struct err *e);
@@ -173,6 +205,15 @@ int tier_strength(unsigned t);
 /* ---- widen.c ---- */
 
 /* Refuse what `wide` gives beyond `base`; `l` is the project layer that made the difference. */
+struct findings { /* the first in words, the rest as a number */
+	const struct policy_layer *l;
+	size_t n;
+	unsigned line;
+	struct buf first;
+	bool failed;
+};
+/* Counts one; true when it is the first, whose words the caller then adds. */
+bool widen_found(struct findings *f, unsigned line);
 int policy_not_wider(const struct policy *base, const struct policy *wide,
 	const struct policy_layer *l, struct err *e);
 
@@ -182,5 +223,9 @@ int policy_not_wider(const struct policy *base, const struct policy *wide,
 void origin_show(struct buf *out, const struct policy_origin *o);
 /* A rule's path as a policy file would spell it, wildcards in plain paths escaped; not quoted. */
 void rule_path(struct buf *out, const struct policy_rule *r);
+/*
+ * A YAML scalar that cannot be mistaken for anything else: plain where that is safe, else quoted.
+ */
+void yaml_scalar(struct buf *out, const char *s);
 
 #endif

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "policy/internal.h"
+#include "policy/net_internal.h"
 
 #define SHOWN_MAX 64
 
@@ -44,7 +44,7 @@ void policy_layer_free(struct policy_layer *l)
 	free(l->pass.v);
 	free(l->set.v);
 	free(l->devices.v);
-	free(l->hosts.v);
+	layer_net_done(&l->net);
 	arena_done(&l->arena);
 	free(l);
 }
@@ -171,7 +171,7 @@ static int rule_conflict(const struct policy_layer *l, const struct policy_rule 
 	return layer_err(l, at, e);
 }
 
-int layer_check(const struct policy_layer *l, struct err *e)
+static int check_rules(const struct policy_layer *l, struct err *e)
 {
 	cleanup_free const struct policy_rule **v = NULL;
 	int r;
@@ -192,6 +192,13 @@ int layer_check(const struct policy_layer *l, struct err *e)
 			return r;
 	}
 	return 0;
+}
+
+int layer_check(const struct policy_layer *l, struct err *e)
+{
+	int r = check_rules(l, e);
+
+	return r < 0 ? r : net_lint_layer(l, e);
 }
 
 /* ---- lists ---- */
@@ -277,12 +284,10 @@ static int set_pass(struct policy_layer *l, const char *text, struct layer_pos a
 	return r < 0 ? r : list_add_new(l, &l->pass, text, NULL, at, e);
 }
 
-static int set_host(struct policy_layer *l, const char *text, struct layer_pos at, struct err *e)
+int layer_list_add(struct policy_layer *l, struct layer_list *list, const char *name,
+	struct layer_pos at, struct err *e)
 {
-	cleanup_free char *host = NULL;
-	int r = value_host(&host, text, e);
-
-	return r < 0 ? r : list_add_new(l, &l->hosts, host, NULL, at, e);
+	return list_add_new(l, list, name, NULL, at, e);
 }
 
 static int set_device(struct policy_layer *l, const char *text, struct layer_pos at, struct err *e)
@@ -295,7 +300,7 @@ static int set_device(struct policy_layer *l, const char *text, struct layer_pos
 
 /* ---- words ---- */
 
-static int unknown_word(
+int layer_unknown_word(
 	struct err *e, const char *what, const char *text, const char *const *names, size_t n)
 {
 	cleanup_buf struct buf shown = BUF_INIT(SHOWN_MAX * 8);
@@ -321,7 +326,7 @@ static int set_word(struct layer_word *w, const char *what, const char *text,
 			return 0;
 		}
 	}
-	return unknown_word(e, what, text, names, n);
+	return layer_unknown_word(e, what, text, names, n);
 }
 
 static int set_tier(struct policy_layer *l, const char *text, struct layer_pos at, struct err *e)
@@ -338,7 +343,7 @@ static int set_tier(struct policy_layer *l, const char *text, struct layer_pos a
 static int set_profile(struct policy_layer *l, const char *text, struct layer_pos at, struct err *e)
 {
 	if (!policy_profile_text(text))
-		return unknown_word(
+		return layer_unknown_word(
 			e, "profile", text, policy_profile_names, policy_profile_names_n);
 	l->profile = arena_dup(&l->arena, text);
 	l->profile_at = at;
@@ -360,17 +365,19 @@ static int set_limit(struct policy_layer *l, const char *key, const char *text, 
 		l->limits[i] = (struct layer_limit){.set = true, .v = v, .at = at};
 		return 0;
 	}
-	return unknown_word(e, "limit", key, limit_keys, LIMIT_NUM);
+	return layer_unknown_word(e, "limit", key, limit_keys, LIMIT_NUM);
 }
 
 static int value_dispatch(struct policy_layer *l, const char *key, const char *value,
 	struct layer_pos at, struct err *e)
 {
 	static const char *const keys[] = {"tier", "threat", "observe", "profile",
-		"environment.pass", "environment.set", "devices", "network.allow", "limits.memory",
-		"limits.cpus", "limits.pids", "limits.open_files", "limits.disk",
-		"limits.file_size", "limits.timeout", "filesystem.read", "filesystem.write",
-		"filesystem.deny"};
+		"environment.pass", "environment.set", "devices", "network.allow", "network.deny",
+		"network.ask", "network.use", "network.default", "network.publish",
+		"network.host-ports", "network.resolve", "network.dns", "network.proxy",
+		"network.trust", "network.secret", "limits.memory", "limits.cpus", "limits.pids",
+		"limits.open_files", "limits.disk", "limits.file_size", "limits.timeout",
+		"filesystem.read", "filesystem.write", "filesystem.deny"};
 
 	if (str_eq(key, "tier"))
 		return set_tier(l, value, at, e);
@@ -388,16 +395,22 @@ static int value_dispatch(struct policy_layer *l, const char *key, const char *v
 		return set_env_pair(l, value, at, e);
 	if (str_eq(key, "devices"))
 		return set_device(l, value, at, e);
-	if (str_eq(key, "network.allow"))
-		return set_host(l, value, at, e);
+	if (str_starts(key, "network."))
+		return net_set(l, key + strlen("network."), value, NULL, at, e);
 	if (str_starts(key, "limits."))
 		return set_limit(l, key + strlen("limits."), value, at, e);
-	return unknown_word(e, "key", key, keys, ARRAY_SIZE(keys));
+	return layer_unknown_word(e, "key", key, keys, ARRAY_SIZE(keys));
 }
 
 int layer_value(struct policy_layer *l, const char *key, const char *value, struct layer_pos at,
 	struct err *e)
 {
+	for (int i = 0; i < NET_EFFECT_NUM; i++)
+		if (str_starts(key, "network.") &&
+			str_eq(key + strlen("network."), net_effect_names[i]))
+			return net_rule_text(l, (enum net_effect)i, value, at, e);
+	if (str_eq(key, "network.use"))
+		return net_bundle_add(l, value, at, e);
 	if (value_dispatch(l, key, value, at, e) < 0)
 		return layer_err(l, at, e);
 	return 0;

@@ -15,30 +15,21 @@
 #include <yaml.h>
 
 #include "base/cleanup.h"
-#include "policy/internal.h"
+#include "policy/net_internal.h"
+#include "policy/reader.h"
 
 #define SHOWN_MAX 64
+#define EXPANDED_MAX_B (64u << 20) /* several files' rules with everything spelled out */
 
-struct reader {
-	yaml_parser_t yaml;
-	yaml_event_t ev;
-	bool have;    /* ev holds an event that must be deleted */
-	bool version; /* seen, and one we read */
-	struct policy_layer *l;
-	const struct policy_context *ctx;
-	struct err *e;
-};
-
-static struct layer_pos here(const struct reader *r)
+struct layer_pos reader_here(const struct reader *r)
 {
 	return (struct layer_pos){
 		(unsigned)r->ev.start_mark.line + 1, (unsigned)r->ev.start_mark.column + 1};
 }
 
-/* Complete an error that err_invalid() and friends began. */
-static int at_here(struct reader *r)
+int reader_fail(struct reader *r)
 {
-	return layer_err(r->l, here(r), r->e);
+	return layer_err(r->l, reader_here(r), r->e);
 }
 
 static int yaml_problem(struct reader *r)
@@ -74,7 +65,7 @@ static int no_extras(struct reader *r)
 	case YAML_ALIAS_EVENT:
 		err_invalid(
 			r->e, "aliases (*name) are not allowed in a policy; write the value again");
-		return at_here(r);
+		return reader_fail(r);
 	case YAML_SCALAR_EVENT:
 		anchor = r->ev.data.scalar.anchor;
 		tag = r->ev.data.scalar.tag;
@@ -94,51 +85,44 @@ static int no_extras(struct reader *r)
 		return 0;
 	err_invalid(r->e, "%s are not allowed in a policy",
 		anchor ? "anchors (&name)" : "tags (!name)");
-	return at_here(r);
+	return reader_fail(r);
 }
 
-static int next_value(struct reader *r)
+int reader_next(struct reader *r)
 {
 	int x = next_event(r);
 
 	return x < 0 ? x : no_extras(r);
 }
 
-static const char *scalar(const struct reader *r)
+const char *reader_text(const struct reader *r)
 {
 	return (const char *)r->ev.data.scalar.value;
 }
 
-static int want(struct reader *r, yaml_event_type_t type, const char *what, const char *kind)
+int reader_want(struct reader *r, yaml_event_type_t type, const char *what, const char *kind)
 {
 	if (r->ev.type == type)
 		return 0;
 	err_invalid(r->e, "%s must be %s", what, kind);
-	return at_here(r);
+	return reader_fail(r);
 }
 
 /* A NUL inside a scalar ("\0" in double quotes) would end the text early. */
-static int want_scalar(struct reader *r, const char *what)
+int reader_want_scalar(struct reader *r, const char *what)
 {
-	int x = want(r, YAML_SCALAR_EVENT, what, "a single value");
+	int x = reader_want(r, YAML_SCALAR_EVENT, what, "a single value");
 
 	if (x < 0)
 		return x;
-	if (strlen(scalar(r)) != r->ev.data.scalar.length) {
+	if (strlen(reader_text(r)) != r->ev.data.scalar.length) {
 		err_invalid(r->e, "%s holds a NUL character", what);
-		return at_here(r);
+		return reader_fail(r);
 	}
 	return 0;
 }
 
 /* ---- sections: each reads the value that is the current event ---- */
-
-typedef int reader_fn(struct reader *r, const char *key);
-
-struct key {
-	const char *name;
-	reader_fn *read;
-};
 
 /* A key of another section, for the hint. */
 static const char *elsewhere(const char *name)
@@ -146,9 +130,10 @@ static const char *elsewhere(const char *name)
 	static const char *const homes[][2] = {{"read", "filesystem"}, {"write", "filesystem"},
 		{"deny", "filesystem"}, {"read-if-present", "filesystem"},
 		{"write-if-present", "filesystem"}, {"pass", "environment"}, {"set", "environment"},
-		{"allow", "network"}, {"memory", "limits"}, {"cpus", "limits"}, {"pids", "limits"},
-		{"open_files", "limits"}, {"disk", "limits"}, {"file_size", "limits"},
-		{"timeout", "limits"}};
+		{"allow", "network"}, {"ask", "network"}, {"use", "network"},
+		{"publish", "network"}, {"secrets", "network"}, {"memory", "limits"},
+		{"cpus", "limits"}, {"pids", "limits"}, {"open_files", "limits"},
+		{"disk", "limits"}, {"file_size", "limits"}, {"timeout", "limits"}};
 
 	for (size_t i = 0; i < ARRAY_SIZE(homes); i++)
 		if (str_eq(name, homes[i][0]))
@@ -156,16 +141,17 @@ static const char *elsewhere(const char *name)
 	return NULL;
 }
 
-static int unknown_key(struct reader *r, const char *section, const struct key *keys, size_t n)
+static int unknown_key(
+	struct reader *r, const char *section, const struct reader_key *keys, size_t n)
 {
 	cleanup_buf struct buf shown = BUF_INIT(SHOWN_MAX * 8);
-	const char *names[16];
-	const char *near, *home = elsewhere(scalar(r));
+	const char *names[READER_KEYS_MAX];
+	const char *near, *home = elsewhere(reader_text(r));
 
 	for (size_t i = 0; i < n && i < ARRAY_SIZE(names); i++)
 		names[i] = keys[i].name;
-	near = str_nearest(scalar(r), names, MIN_OF(n, ARRAY_SIZE(names)));
-	str_show(&shown, scalar(r), MIN_OF(strlen(scalar(r)), SHOWN_MAX));
+	near = str_nearest(reader_text(r), names, MIN_OF(n, ARRAY_SIZE(names)));
+	str_show(&shown, reader_text(r), MIN_OF(strlen(reader_text(r)), SHOWN_MAX));
 	if (home && !str_eq(home, section))
 		err_invalid(r->e, "unknown key \"%s\"%s%s; it belongs under \"%s\"",
 			buf_str(&shown), *section ? " in " : "", section, home);
@@ -175,47 +161,45 @@ static int unknown_key(struct reader *r, const char *section, const struct key *
 	else
 		err_invalid(r->e, "unknown key \"%s\"%s%s", buf_str(&shown), *section ? " in " : "",
 			section);
-	return at_here(r);
+	return reader_fail(r);
 }
 
-/* A mapping with known keys, each at most once. */
-static int read_mapping(struct reader *r, const char *section, const struct key *keys, size_t n)
+int reader_mapping(struct reader *r, const char *section, const struct reader_key *keys, size_t n)
 {
-	unsigned first[16] = {0};
-	int x = want(r, YAML_MAPPING_START_EVENT, *section ? section : "a policy",
+	unsigned first[READER_KEYS_MAX] = {0};
+	int x = reader_want(r, YAML_MAPPING_START_EVENT, *section ? section : "a policy",
 		"a mapping (key: value)");
 
-	while (x == 0 && (x = next_value(r)) == 0 && r->ev.type != YAML_MAPPING_END_EVENT) {
+	while (x == 0 && (x = reader_next(r)) == 0 && r->ev.type != YAML_MAPPING_END_EVENT) {
 		size_t i = 0;
 
-		x = want_scalar(r, "a key");
+		x = reader_want_scalar(r, "a key");
 		if (x < 0)
 			break;
-		while (i < n && !str_eq(scalar(r), keys[i].name))
+		while (i < n && !str_eq(reader_text(r), keys[i].name))
 			i++;
 		if (i == n)
 			return unknown_key(r, section, keys, n);
 		if (first[i]) {
 			err_invalid(r->e, "\"%s\" is given twice (first on line %u)", keys[i].name,
 				first[i]);
-			return at_here(r);
+			return reader_fail(r);
 		}
-		first[i] = here(r).line;
-		x = next_value(r);
+		first[i] = reader_here(r).line;
+		x = reader_next(r);
 		if (x == 0)
 			x = keys[i].read(r, keys[i].name);
 	}
 	return x;
 }
 
-/* A list of scalars; `add` gets each as the current event. */
-static int read_list(struct reader *r, const char *what, reader_fn *add, const char *key)
+int reader_list(struct reader *r, const char *what, reader_fn *add, const char *key)
 {
-	int x = want(r, YAML_SEQUENCE_START_EVENT, what,
+	int x = reader_want(r, YAML_SEQUENCE_START_EVENT, what,
 		"a list ([a, b] or lines that begin with \"-\")");
 
-	while (x == 0 && (x = next_value(r)) == 0 && r->ev.type != YAML_SEQUENCE_END_EVENT) {
-		x = want_scalar(r, "an entry");
+	while (x == 0 && (x = reader_next(r)) == 0 && r->ev.type != YAML_SEQUENCE_END_EVENT) {
+		x = reader_want_scalar(r, "an entry");
 		if (x == 0)
 			x = add(r, key);
 	}
@@ -224,22 +208,23 @@ static int read_list(struct reader *r, const char *what, reader_fn *add, const c
 
 static int read_word(struct reader *r, const char *key)
 {
-	int x = want_scalar(r, key);
+	int x = reader_want_scalar(r, key);
 
-	return x < 0 ? x : layer_value(r->l, key, scalar(r), here(r), r->e);
+	return x < 0 ? x : layer_value(r->l, key, reader_text(r), reader_here(r), r->e);
 }
 
 static int read_version(struct reader *r, const char *key)
 {
-	int x = want_scalar(r, key);
+	int x = reader_want_scalar(r, key);
 
 	if (x < 0)
 		return x;
-	r->version = r->ev.data.scalar.style == YAML_PLAIN_SCALAR_STYLE && str_eq(scalar(r), "1");
+	r->version =
+		r->ev.data.scalar.style == YAML_PLAIN_SCALAR_STYLE && str_eq(reader_text(r), "1");
 	if (r->version)
 		return 0;
 	err_invalid(r->e, "this croft reads policies of version: 1");
-	return at_here(r);
+	return reader_fail(r);
 }
 
 static int add_rule(struct reader *r, const char *key)
@@ -248,107 +233,94 @@ static int add_rule(struct reader *r, const char *key)
 			: str_starts(key, "write") ? ACCESS_WRITE
 						   : ACCESS_DENY;
 
-	return layer_rule(r->l, a, str_ends(key, "-if-present"), scalar(r), r->ctx, here(r), r->e);
+	return layer_rule(r->l, a, str_ends(key, "-if-present"), reader_text(r), r->ctx,
+		reader_here(r), r->e);
 }
 
 static int read_paths(struct reader *r, const char *key)
 {
-	return read_list(r, key, add_rule, key);
+	return reader_list(r, key, add_rule, key);
 }
 
-static const struct key fs_keys[] = {{"read", read_paths}, {"write", read_paths},
+static const struct reader_key fs_keys[] = {{"read", read_paths}, {"write", read_paths},
 	{"deny", read_paths}, {"read-if-present", read_paths}, {"write-if-present", read_paths}};
 
 static int read_filesystem(struct reader *r, const char *key)
 {
-	return read_mapping(r, key, fs_keys, ARRAY_SIZE(fs_keys));
+	return reader_mapping(r, key, fs_keys, ARRAY_SIZE(fs_keys));
 }
 
 static int add_value(struct reader *r, const char *key)
 {
-	return layer_value(r->l, key, scalar(r), here(r), r->e);
+	return layer_value(r->l, key, reader_text(r), reader_here(r), r->e);
 }
 
 static int read_pass(struct reader *r, const char *key)
 {
 	r->l->pass.present = true;
-	return read_list(r, key, add_value, "environment.pass");
+	return reader_list(r, key, add_value, "environment.pass");
 }
 
 static int read_set(struct reader *r, const char *key)
 {
-	int x = want(r, YAML_MAPPING_START_EVENT, key, "a mapping (NAME: value)");
+	int x = reader_want(r, YAML_MAPPING_START_EVENT, key, "a mapping (NAME: value)");
 
-	while (x == 0 && (x = next_value(r)) == 0 && r->ev.type != YAML_MAPPING_END_EVENT) {
+	while (x == 0 && (x = reader_next(r)) == 0 && r->ev.type != YAML_MAPPING_END_EVENT) {
 		cleanup_free char *name = NULL;
-		struct layer_pos at = here(r);
+		struct layer_pos at = reader_here(r);
 
-		x = want_scalar(r, "a variable name");
+		x = reader_want_scalar(r, "a variable name");
 		if (x < 0)
 			break;
-		name = strdup(scalar(r));
+		name = strdup(reader_text(r));
 		if (!name)
 			return err_set(r->e, ENOMEM, "parse %s", r->l->name);
-		x = next_value(r);
+		x = reader_next(r);
 		if (x == 0)
-			x = want_scalar(r, "the value of a variable");
+			x = reader_want_scalar(r, "the value of a variable");
 		if (x == 0)
-			x = layer_env_set(r->l, name, scalar(r), at, r->e);
+			x = layer_env_set(r->l, name, reader_text(r), at, r->e);
 	}
 	return x;
 }
 
 static int read_environment(struct reader *r, const char *key)
 {
-	static const struct key keys[] = {{"pass", read_pass}, {"set", read_set}};
+	static const struct reader_key keys[] = {{"pass", read_pass}, {"set", read_set}};
 
-	return read_mapping(r, key, keys, ARRAY_SIZE(keys));
+	return reader_mapping(r, key, keys, ARRAY_SIZE(keys));
 }
 
 static int read_limit(struct reader *r, const char *key)
 {
 	char dotted[64];
-	int x = want_scalar(r, key);
+	int x = reader_want_scalar(r, key);
 
 	if (x < 0)
 		return x;
 	snprintf(dotted, sizeof(dotted), "limits.%s", key);
-	return layer_value(r->l, dotted, scalar(r), here(r), r->e);
+	return layer_value(r->l, dotted, reader_text(r), reader_here(r), r->e);
 }
 
 static int read_limits(struct reader *r, const char *key)
 {
-	struct key keys[LIMIT_NUM];
+	struct reader_key keys[LIMIT_NUM];
 
 	for (int i = 0; i < LIMIT_NUM; i++)
-		keys[i] = (struct key){limit_keys[i], read_limit};
-	return read_mapping(r, key, keys, LIMIT_NUM);
+		keys[i] = (struct reader_key){limit_keys[i], read_limit};
+	return reader_mapping(r, key, keys, LIMIT_NUM);
 }
 
 static int read_devices(struct reader *r, const char *key)
 {
 	r->l->devices.present = true;
-	return read_list(r, key, add_value, "devices");
+	return reader_list(r, key, add_value, "devices");
 }
 
-static int read_allow(struct reader *r, const char *key)
-{
-	r->l->hosts.present = true;
-	r->l->hosts.at = here(r);
-	return read_list(r, key, add_value, "network.allow");
-}
-
-static int read_network(struct reader *r, const char *key)
-{
-	static const struct key keys[] = {{"allow", read_allow}};
-
-	return read_mapping(r, key, keys, ARRAY_SIZE(keys));
-}
-
-static const struct key top_keys[] = {{"version", read_version}, {"profile", read_word},
+static const struct reader_key top_keys[] = {{"version", read_version}, {"profile", read_word},
 	{"tier", read_word}, {"threat", read_word}, {"observe", read_word},
 	{"filesystem", read_filesystem}, {"environment", read_environment}, {"limits", read_limits},
-	{"devices", read_devices}, {"network", read_network}};
+	{"devices", read_devices}, {"network", reader_network}};
 
 /* ---- the document ---- */
 
@@ -362,25 +334,25 @@ static int read_document(struct reader *r)
 		return x;
 	if (r->ev.type == YAML_STREAM_END_EVENT) {
 		err_invalid(r->e, "the policy is empty; it begins with \"version: 1\"");
-		return at_here(r);
+		return reader_fail(r);
 	}
 	if (r->ev.data.document_start.version_directive ||
 		r->ev.data.document_start.tag_directives.start !=
 			r->ev.data.document_start.tag_directives.end) {
 		err_invalid(
 			r->e, "directives (lines that begin with %%) are not allowed in a policy");
-		return at_here(r);
+		return reader_fail(r);
 	}
-	x = next_value(r);
+	x = reader_next(r);
 	if (x == 0)
-		x = read_mapping(r, "", top_keys, ARRAY_SIZE(top_keys));
+		x = reader_mapping(r, "", top_keys, ARRAY_SIZE(top_keys));
 	if (x == 0)
 		x = next_event(r); /* document end */
 	if (x == 0)
 		x = next_event(r);
 	if (x == 0 && r->ev.type != YAML_STREAM_END_EVENT) {
 		err_invalid(r->e, "a second document begins here; a policy is one document");
-		return at_here(r);
+		return reader_fail(r);
 	}
 	return x;
 }
@@ -388,11 +360,11 @@ static int read_document(struct reader *r)
 /* libyaml would stop at these too, with less to say. */
 static int check_bytes(const struct policy_layer *l, const char *text, size_t len, struct err *e)
 {
+	size_t max = l->expanded ? EXPANDED_MAX_B : POLICY_FILE_MAX_B;
 	struct layer_pos at = {1, 1};
 
-	if (len > POLICY_FILE_MAX_B)
-		return err_invalid(e, "%s: a policy file may hold at most %u bytes", l->name,
-			POLICY_FILE_MAX_B);
+	if (len > max)
+		return err_invalid(e, "%s: a policy file may hold at most %zu bytes", l->name, max);
 	for (size_t i = 0; i < len;) {
 		size_t n = utf8_len(text + i, len - i);
 
@@ -411,15 +383,18 @@ static int check_bytes(const struct policy_layer *l, const char *text, size_t le
 	return 0;
 }
 
-int policy_layer_parse(struct policy_layer **ret, enum policy_layer_kind kind, const char *name,
-	const char *text, size_t len, const struct policy_context *ctx, struct err *e)
+static int parse(struct policy_layer **ret, enum policy_layer_kind kind, const char *name,
+	const char *text, size_t len, const struct policy_context *ctx, bool expanded,
+	struct err *e)
 {
 	cleanup_policy_layer struct policy_layer *l = NULL;
 	struct reader r = {.ctx = ctx, .e = e};
 	int x = policy_layer_new(&l, kind, name, e);
 
-	if (x == 0)
-		x = check_bytes(l, text, len, e);
+	if (x < 0)
+		return x;
+	l->expanded = expanded;
+	x = check_bytes(l, text, len, e);
 	if (x < 0)
 		return x;
 	digest_sha256(&l->digest, text, len);
@@ -436,10 +411,23 @@ int policy_layer_parse(struct policy_layer **ret, enum policy_layer_kind kind, c
 		err_invalid(e, "\"version: 1\" is missing");
 		x = layer_err(l, (struct layer_pos){1, 1}, e);
 	}
-	if (x == 0)
+	if (x == 0 && !expanded)
 		x = layer_check(l, e);
 	if (x < 0)
 		return x;
 	*ret = take_ptr(l);
 	return 0;
+}
+
+int policy_layer_parse(struct policy_layer **ret, enum policy_layer_kind kind, const char *name,
+	const char *text, size_t len, const struct policy_context *ctx, struct err *e)
+{
+	return parse(ret, kind, name, text, len, ctx, false, e);
+}
+
+int reader_expanded(struct policy_layer **ret, const char *text, size_t len, struct err *e)
+{
+	static const struct policy_context none = {.home = "/", .workspace = "/"};
+
+	return parse(ret, LAYER_USER, "network policy", text, len, &none, true, e);
 }

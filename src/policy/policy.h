@@ -3,9 +3,10 @@
  * What a sandbox may do, as one resolved value.
  *
  * Purpose: turn layers of YAML into one canonical policy with a digest, and answer questions of it.
- * Trust:   text comes from anyone (a project file is written by whoever wrote the repository); it is
- *          parsed strictly, with maxima, and nothing here does I/O, so all of it can be fuzzed.
- * Order:   policy_layer_parse() per file -> policy_resolve() over the layers -> policy_access() etc.
+ * Trust:   text comes from anyone (a project file is written by whoever wrote the repository); it
+ *          is parsed strictly, with maxima, and nothing here does I/O, so all of it can be fuzzed.
+ * Order:   policy_layer_parse() per file -> policy_resolve() over the layers -> policy_access()
+ *          etc.
  * Failure: any doubt is an error with file, line, column; no partial policy is ever returned.
  */
 #ifndef CROFT_POLICY_POLICY_H
@@ -66,9 +67,10 @@ struct policy_rule {
 	struct policy_origin origin;
 };
 /*
- * A rule with glob == false holds a plain path, to be used as it is. With glob == true it is a pattern
- * in which a backslash makes the next character ordinary. After policy_resolve() no plain rule exceeds
- * a cap; a pattern might, so ask policy_access() about each concrete path that a pattern matched.
+ * A rule with glob == false holds a plain path, to be used as it is. With glob == true it is a
+ * pattern in which a backslash makes the next character ordinary. After policy_resolve() no plain
+ * rule exceeds a cap; a pattern might, so ask policy_access() about each concrete path that a
+ * pattern matched.
  */
 
 #define LIMIT_NONE UINT64_MAX
@@ -88,6 +90,8 @@ struct policy_var {
 	const char *value;
 };
 
+struct net_policy; /* what may be reached: policy/net.h */
+
 struct policy {
 	enum tier tier;
 	enum threat threat;
@@ -100,7 +104,7 @@ struct policy {
 	size_t env_set_n;
 	struct policy_limits limits;
 	struct strlist devices; /* beyond the minimal set: absolute /dev paths */
-	struct strlist hosts;   /* network.allow: not enforceable yet, see core */
+	struct net_policy *net; /* policy/net.h; never NULL after policy_resolve() */
 	struct digest digest;   /* of the canonical form */
 	bool indexed;           /* made by policy_resolve(): rules sorted, `globs` complete */
 	uint32_t *globs;        /* which rules are patterns */
@@ -108,7 +112,9 @@ struct policy {
 	void *memory; /* of everything above; freed by policy_done() */
 };
 
-/* What relative words in a policy mean for this run. All absolute, normalised, owned by the caller. */
+/*
+ * What relative words in a policy mean for this run. All absolute, normalised, owned by the caller.
+ */
 struct policy_context {
 	const char *home;      /* "~" */
 	const char *workspace; /* "." */
@@ -118,7 +124,8 @@ struct policy_context {
 struct policy_layer;
 
 /*
- * Parse one layer. `name` is used in messages. On error `e` says "NAME:LINE:COL: what; did you mean X?".
+ * Parse one layer. `name` is used in messages. On error `e` says "NAME:LINE:COL: what; did you mean
+ * X?".
  */
 int policy_layer_parse(struct policy_layer **ret, enum policy_layer_kind kind, const char *name,
 	const char *text, size_t len, const struct policy_context *ctx, struct err *e);
@@ -134,7 +141,10 @@ int policy_layer_new(
 	struct policy_layer **ret, enum policy_layer_kind kind, const char *name, struct err *e);
 int policy_layer_add_rule(struct policy_layer *l, enum access a, const char *path,
 	const struct policy_context *ctx, struct err *e);
-/* key as in the file, dotted: "limits.memory", "tier", "observe", "environment.pass", "network.allow"… */
+/*
+ * key as in the file, dotted: "limits.memory", "tier", "environment.pass", "network.allow"…; and
+ * "network.secret" as NAME@HOST[:PORT], "network.resolve" as NAME=ADDRESS.
+ */
 int policy_layer_set(struct policy_layer *l, const char *key, const char *value, struct err *e);
 /* A built-in layer, without parsing: a profile, or the floor when name is NULL. */
 int policy_layer_builtin(struct policy_layer **ret, const char *name,
@@ -144,32 +154,41 @@ const char *policy_layer_profile(const struct policy_layer *l);
 const struct digest *policy_layer_digest(const struct policy_layer *l);
 
 /*
- * Combine layers (in order of enum policy_layer_kind; absent ones are NULL pointers or left out). The
- * built-in floor is always added; so is the profile that the layers ask for, unless one is given.
- * `project_trusted`: the user has recorded approval of the project layer's exact digest. An untrusted
- * project layer that widens is refused (ERR_REFUSED) with what it widens and how to approve it.
+ * Combine layers (in order of enum policy_layer_kind; absent ones are NULL pointers or left out).
+ * The built-in floor is always added; so is the profile that the layers ask for, unless one is
+ * given. `project_trusted`: the user has recorded approval of the project layer's exact digest. An
+ * untrusted project layer that widens is refused (ERR_REFUSED) with what it widens and how to
+ * approve it.
  */
 int policy_resolve(struct policy *ret, struct policy_layer *const *layers, size_t n,
 	bool project_trusted, const struct policy_context *ctx, struct err *e);
+struct policy_fixed {
+	const char *path; /* NULL: the end of the list */
+	bool absent;      /* nothing has the name yet, and nothing shall */
+};
 /*
  * The policy as it is for this machine now: without the if-present rules whose path skip[] marks as
- * absent, and with `fixed` (NULL: none) read-only even where it lies in a writable tree. Shares the
- * memory of `p`, which must outlive it; not to be given to policy_done().
+ * absent, and with every path of `fixed` (each once) read-only even where it lies in a writable
+ * tree. Shares the memory of `p`, which must outlive it; not to be given to policy_done().
  */
-int policy_present(
-	struct policy *ret, struct policy *p, const bool *skip, const char *fixed, struct err *e);
+int policy_present(struct policy *ret, struct policy *p, const bool *skip,
+	const struct policy_fixed *fixed, struct err *e);
 void policy_done(struct policy *p);
 #define cleanup_policy __attribute__((cleanup(policy_done)))
 
 /*
  * The access that the policy gives to an absolute normalised path, and the deciding rule (NULL: no
- * rule covers it, which is ACCESS_DENY). The most specific matching rule wins: more matching literal
- * path components beat fewer; at equal depth a literal beats a glob; at a tie the narrower access wins.
+ * rule covers it, which is ACCESS_DENY). The most specific matching rule wins: more matching
+ * literal path components beat fewer; at equal depth a literal beats a glob; at a tie the narrower
+ * access wins.
  */
 enum access policy_access(
 	const struct policy *p, const char *path, const struct policy_rule **ret_rule);
 
-/* Does `pattern` (absolute, may hold globs) match `path` or an ancestor of it? *ret_depth: components. */
+/*
+ * Does `pattern` (absolute, may hold globs) match `path` or an ancestor of it? *ret_depth:
+ * components.
+ */
 bool policy_glob_covers(const char *pattern, const char *path, unsigned *ret_depth);
 bool policy_glob_match(const char *pattern, const char *path); /* whole path */
 bool policy_has_glob(const char *path); /* holds * ? [ or a backslash: is not a plain path */
@@ -180,7 +199,9 @@ bool policy_env_passes(const struct policy *p, const char *name);
 
 /* Normalise: collapse "//" and "/./", resolve ".." lexically, strip trailing "/". Absolute only. */
 int policy_path_normalise(char **ret, const char *path, struct err *e);
-/* Expand "~", "~/x", ".", "./x", "/x" with the context, then normalise. Anything else is an error. */
+/*
+ * Expand "~", "~/x", ".", "./x", "/x" with the context, then normalise. Anything else is an error.
+ */
 int policy_path_expand(
 	char **ret, const char *path, const struct policy_context *ctx, struct err *e);
 
@@ -197,6 +218,9 @@ void policy_show(const struct policy *p, struct buf *out);
 size_t policy_diff(const struct policy *a, const struct policy *b, struct buf *out);
 /* Which rule decides for this path and why, as text. */
 void policy_explain(const struct policy *p, const char *path, struct buf *out);
+
+/* The same for "host", "host:port" or an address: the verdict and every rule that covers it. */
+void policy_explain_host(const struct policy *p, const char *host_port, struct buf *out);
 
 /* Built-in profiles: names and their YAML. */
 extern const char *const policy_profile_names[];

@@ -76,7 +76,7 @@
 	X("/etc/pki/tls/certs")                                                                    \
 	X("/etc/pki/tls/openssl.cnf")                                                              \
 	X("/etc/crypto-policies")                                                                  \
-	X("/etc/os-release")
+	X("/etc/os-release") X("/etc/debian_version")
 
 /* Configuration of common tools, without secrets. */
 #define TOOL_READ(X)                                                                               \
@@ -375,7 +375,7 @@ static int builtin_values(struct policy_layer *l, const struct builtin *b, struc
 		r = layer_value(l, "threat", b->threat, nowhere, e);
 	if (r == 0 && b->observe)
 		r = layer_value(l, "observe", b->observe, nowhere, e);
-	l->hosts.present = b->sealed;
+	l->net.reach = b->sealed;
 	return r;
 }
 
@@ -430,7 +430,7 @@ int policy_layer_builtin(struct policy_layer **ret, const char *name,
 	l->kind = b->kind;
 	l->threat = b->threat;
 	l->observe = b->observe;
-	l->hosts.present = b->hosts.present;
+	l->net.reach = b->net.reach;
 	memcpy(l->limits, b->limits, sizeof(l->limits));
 	l->rules = malloc(b->rules_n * sizeof(*l->rules));
 	l->pass.v = malloc((b->pass.n + 1) * sizeof(*l->pass.v));

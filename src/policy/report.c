@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "policy/internal.h"
+#include "policy/net_internal.h"
 
 /* ---- differences ---- */
 
@@ -22,9 +22,10 @@ struct fact {
 struct facts {
 	struct fact *v;
 	size_t n;
+	struct strlist net; /* lines of the network section */
 };
 
-enum { F_PROFILE, F_TIER, F_THREAT, F_OBSERVE, F_RULE, F_PASS, F_SET, F_LIMIT, F_DEVICE, F_HOST };
+enum { F_PROFILE, F_TIER, F_THREAT, F_OBSERVE, F_RULE, F_PASS, F_SET, F_LIMIT, F_DEVICE, F_NET };
 
 static int fact_cmp(const void *a, const void *b)
 {
@@ -47,10 +48,13 @@ static struct fact *fact_add(struct facts *f, int section, const char *name, con
 
 static bool facts_of(struct facts *f, const struct policy *p)
 {
-	size_t n = 4 + p->rules_n + p->env_pass.n + p->env_set_n + LIMIT_NUM + p->devices.n +
-		   p->hosts.n;
+	size_t n = 4 + p->rules_n + p->env_pass.n + p->env_set_n + LIMIT_NUM + p->devices.n;
 
-	*f = (struct facts){.v = calloc(n, sizeof(*f->v))};
+	*f = (struct facts){.net = STRLIST_INIT(4 * NET_RULES_MAX)};
+	if (!net_lines(p->net, &f->net))
+		return false;
+	n += f->net.n;
+	f->v = calloc(n, sizeof(*f->v));
 	if (!f->v)
 		return false;
 	fact_add(f, F_PROFILE, "profile", p->profile ? p->profile : "default");
@@ -82,8 +86,8 @@ static bool facts_of(struct facts *f, const struct policy *p)
 	}
 	for (size_t i = 0; i < p->devices.n; i++)
 		fact_add(f, F_DEVICE, p->devices.v[i], "device");
-	for (size_t i = 0; i < p->hosts.n; i++)
-		fact_add(f, F_HOST, p->hosts.v[i], "host");
+	for (size_t i = 0; i < f->net.n; i++)
+		fact_add(f, F_NET, f->net.v[i], "network");
 	qsort(f->v, f->n, sizeof(*f->v), fact_cmp);
 	return true;
 }
@@ -109,7 +113,7 @@ static void fact_print(struct buf *out, char sign, const struct fact *f)
 		break;
 	case F_PASS:
 	case F_DEVICE:
-	case F_HOST:
+	case F_NET:
 		buf_addf(out, "%s %s", f->value, f->name);
 		break;
 	default:
@@ -142,6 +146,8 @@ size_t policy_diff(const struct policy *a, const struct policy *b, struct buf *o
 	}
 	free(x.v);
 	free(y.v);
+	strlist_done(&x.net);
+	strlist_done(&y.net);
 	return count;
 }
 

@@ -17,30 +17,37 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "policy/internal.h"
+#include "policy/net_internal.h"
 
 #define SCRATCH_B (40u << 10) /* enough for the built-in layers alone */
 
-int policy_present(
-	struct policy *ret, struct policy *p, const bool *skip, const char *fixed, struct err *e)
+int policy_present(struct policy *ret, struct policy *p, const bool *skip,
+	const struct policy_fixed *fixed, struct err *e)
 {
 	struct policy live = *p;
+	size_t fixed_n = 0;
 
-	live.rules = policy_alloc(p, (p->rules_n + 2) * sizeof(*live.rules));
+	while (fixed[fixed_n].path)
+		fixed_n++;
+	live.rules = policy_alloc(p, (p->rules_n + fixed_n + 1) * sizeof(*live.rules));
 	if (!live.rules)
 		return err_set(e, ENOMEM, "settle the policy");
 	live.rules_n = 0;
 	for (size_t i = 0; i < p->rules_n; i++)
 		if (!skip[i] || !p->rules[i].optional)
 			live.rules[live.rules_n++] = p->rules[i];
-	if (fixed && policy_access(p, fixed, NULL) == ACCESS_WRITE) {
-		struct policy_rule *r = &live.rules[live.rules_n++];
+	for (const struct policy_fixed *f = fixed; f->path; f++) {
+		struct policy_rule *r = &live.rules[live.rules_n];
 
-		*r = (struct policy_rule){.access = ACCESS_READ, .optional = true,
-			.path = policy_keep(p, fixed),
+		if (policy_access(p, f->path, NULL) != ACCESS_WRITE)
+			continue;
+		*r = (struct policy_rule){.access = ACCESS_READ,
+			.optional = !f->absent,
+			.path = policy_keep(p, f->path),
 			.origin = {.layer = LAYER_FLOOR, .file = "floor"}};
 		if (!r->path)
 			return err_set(e, ENOMEM, "settle the policy");
+		live.rules_n++;
 	}
 	live.globs = NULL;
 	live.globs_n = 0;
@@ -207,73 +214,6 @@ static int room(char ***ret, struct policy *p, const struct stack *s, size_t off
 	return *ret ? 0 : policy_no_memory(e);
 }
 
-/* "**.b" one or more labels, "*.b" exactly one, else the same name; no port in the pattern: any. */
-static bool host_covers(const char *pattern, const char *host)
-{
-	const char *pp = strrchr(pattern, ':'), *hp = strrchr(host, ':');
-	size_t pn, hn, skip;
-
-	if (pp && strchr(pp, ']'))
-		pp = NULL;
-	if (hp && strchr(hp, ']'))
-		hp = NULL;
-	if (pp && (!hp || !str_eq(pp, hp)))
-		return false;
-	pn = pp ? (size_t)(pp - pattern) : strlen(pattern);
-	hn = hp ? (size_t)(hp - host) : strlen(host);
-	if (pn == hn && memcmp(pattern, host, pn) == 0)
-		return true;
-	if (pattern[0] != '*')
-		return false;
-	skip = pattern[1] == '*' ? 2 : 1;
-	if (hn <= pn - skip || memcmp(host + hn - (pn - skip), pattern + skip, pn - skip) != 0)
-		return false;
-	hn -= pn - skip; /* what stands for the wildcard */
-	if (skip == 2)
-		return true;
-	return !memchr(host, '.', hn) && !memchr(host, '*', hn);
-}
-
-/* A profile or the system may say which hosts there can be at all. */
-static const struct policy_layer *host_barrier(const struct stack *s, const char *host)
-{
-	for (size_t i = 0; i < s->n; i++) {
-		const struct policy_layer *l = s->v[i];
-		bool covered = false;
-
-		if ((l->kind != LAYER_PROFILE && l->kind != LAYER_SYSTEM) || !l->hosts.present)
-			continue;
-		for (size_t j = 0; j < l->hosts.n; j++)
-			covered = covered || host_covers(l->hosts.v[j].name, host);
-		if (!covered)
-			return l;
-	}
-	return NULL;
-}
-
-static int combine_hosts(struct policy *p, const struct stack *s, struct err *e)
-{
-	char **v = NULL;
-	size_t n = 0;
-
-	if (room(&v, p, s, offsetof(struct policy_layer, hosts), e) < 0)
-		return -e->errnum;
-	for (size_t i = 0; i < s->n; i++) {
-		for (size_t j = 0; j < s->v[i]->hosts.n; j++) {
-			const char *host = s->v[i]->hosts.v[j].name;
-			const struct policy_layer *bar = host_barrier(s, host);
-
-			if (bar && s->v[i]->kind == LAYER_CLI)
-				return err_refuse(e,
-					"host %s is not possible: %s%s does not allow it", host,
-					bar->kind == LAYER_PROFILE ? "profile " : "", bar->name);
-			if (!bar)
-				v[n++] = (char *)host;
-		}
-	}
-	return settle(p, &p->hosts, v, n, e);
-}
-
 static int combine_devices(struct policy *p, const struct stack *s, struct err *e)
 {
 	char **v = NULL;
@@ -388,7 +328,7 @@ static int combine(struct policy *ret, struct stack *s, const char *profile, boo
 	if (r == 0)
 		r = combine_devices(&p, s, e);
 	if (r == 0)
-		r = combine_hosts(&p, s, e);
+		r = combine_network(&p, s, digest, e); /* what is only compared is not used */
 	if (r < 0)
 		return r;
 	combine_limits(&p, s);

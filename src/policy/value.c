@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The small languages inside a policy: sizes and times, host names, device and variable names.
+ * The small languages inside a policy: sizes and times, device and variable names.
  * Each accepts one spelling per meaning, or says what it wants to see.
  */
 #include <errno.h>
@@ -15,8 +15,7 @@
 const char *const limit_keys[LIMIT_NUM] = {
 	"memory", "cpus", "pids", "open_files", "disk", "file_size", "timeout"};
 
-/* Text of the user's in an error: escaped, shortened. */
-static int bad(struct err *e, const char *text, const char *why)
+int value_bad(struct err *e, const char *text, const char *why)
 {
 	cleanup_buf struct buf b = BUF_INIT(SHOWN_MAX * 8);
 	size_t n = strlen(text);
@@ -80,7 +79,7 @@ int value_limit(uint64_t *ret, enum limit_id id, const char *text, struct err *e
 		break;
 	}
 	if (!ok || v < limit_range[id].min || v > limit_range[id].max)
-		return bad(e, text, limit_range[id].want);
+		return value_bad(e, text, limit_range[id].want);
 	*ret = v;
 	return 0;
 }
@@ -128,16 +127,16 @@ int value_env_name(const char *name, bool pattern, struct err *e)
 	if (n == 0)
 		return err_invalid(e, "a variable name is empty");
 	if (plain == 0)
-		return bad(e, name, "would pass the whole environment; name the variables");
+		return value_bad(e, name, "would pass the whole environment; name the variables");
 	if (n > POLICY_ENV_NAME_MAX)
-		return bad(e, name, "is longer than 255 bytes");
+		return value_bad(e, name, "is longer than 255 bytes");
 	for (size_t i = 0; i < plain; i++) {
 		char c = name[i];
 
 		if (c == '_' || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
 			(i > 0 && c >= '0' && c <= '9'))
 			continue;
-		return bad(e, name,
+		return value_bad(e, name,
 			pattern ? "is not a variable name; letters, digits and _, with * only at "
 				  "the end"
 				: "is not a variable name; letters, digits and _");
@@ -184,140 +183,21 @@ int value_device(char **ret, const char *text, struct err *e)
 	int r;
 
 	if (text[0] != '/' || policy_has_glob(text))
-		return bad(e, text, "is not a device; write its path, such as /dev/kvm");
+		return value_bad(e, text, "is not a device; write its path, such as /dev/kvm");
 	r = policy_path_expand(&path, text, &none, e);
 	if (r < 0)
 		return r;
 	if (!str_starts(path, "/dev/"))
-		return bad(e, text, "is not below /dev");
+		return value_bad(e, text, "is not below /dev");
 	for (size_t i = 0; i < ARRAY_SIZE(minimal_devices); i++)
 		if (str_eq(path, minimal_devices[i]))
-			return bad(e, text, "is always there and need not be listed");
+			return value_bad(e, text, "is always there and need not be listed");
 	for (size_t i = 0; i < ARRAY_SIZE(forbidden_devices); i++)
 		if (path_within(forbidden_devices[i], path))
-			return bad(e, text, "cannot be given to a sandbox");
+			return value_bad(e, text, "cannot be given to a sandbox");
 	if (str_starts(path, "/dev/tty") && path[8] >= '0' && path[8] <= '9')
-		return bad(e, text, "is a console of the host and cannot be given to a sandbox");
+		return value_bad(
+			e, text, "is a console of the host and cannot be given to a sandbox");
 	*ret = take_ptr(path);
 	return 0;
-}
-
-/* ---- hosts ---- */
-
-static bool all_digits(const char *s, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (s[i] < '0' || s[i] > '9')
-			return false;
-	return n > 0;
-}
-
-static bool ipv4_ok(const char *s)
-{
-	int parts = 0;
-
-	for (;;) {
-		size_t n = strcspn(s, ".");
-		uint64_t v;
-		char part[4];
-
-		if (n == 0 || n > 3 || (n > 1 && s[0] == '0'))
-			return false;
-		memcpy(part, s, n);
-		part[n] = '\0';
-		if (!str_u64(part, 255, &v))
-			return false;
-		parts++;
-		if (!s[n])
-			return parts == 4;
-		s += n + 1;
-	}
-}
-
-/* Shape only: the gateway parses addresses; what is not plainly one is refused here. */
-static bool ipv6_ok(const char *s)
-{
-	size_t colons = 0;
-
-	for (const char *p = s; *p; p++) {
-		colons += *p == ':';
-		if (!strchr("0123456789abcdef:.", *p))
-			return false;
-	}
-	return colons >= 2 && colons <= 7;
-}
-
-static const char *name_check(const char *s)
-{
-	size_t labels = 0, wild = 0, last_n = 0;
-	const char *last = s;
-
-	if (str_starts(s, "**."))
-		wild = 3;
-	else if (str_starts(s, "*."))
-		wild = 2;
-	for (const char *p = s + wild;; p += last_n + 1) {
-		last = p;
-		last_n = strcspn(p, ".");
-		labels++;
-		if (last_n == 0 || last_n > 63 || p[0] == '-' || p[last_n - 1] == '-')
-			return "is not a host name; write api.example.com, *.example.com or "
-			       "api.example.com:443";
-		for (size_t i = 0; i < last_n; i++)
-			if (!((p[i] >= 'a' && p[i] <= 'z') || (p[i] >= '0' && p[i] <= '9') ||
-				    p[i] == '-' || p[i] == '_'))
-				return "is not a host name; write letters, digits, - and ., with * "
-				       "or ** only as "
-				       "the first label (names in other scripts in their xn-- "
-				       "form)";
-		if (!p[last_n])
-			break;
-	}
-	if (wild && labels < 2)
-		return "would allow a whole top-level domain; name at least two labels after the *";
-	if (all_digits(last, last_n) || str_starts(last, "0x"))
-		return wild || !ipv4_ok(s) ? "is not an address; write the four decimal numbers"
-					   : NULL;
-	return NULL;
-}
-
-int value_host(char **ret, const char *text, struct err *e)
-{
-	char host[POLICY_HOST_MAX + 16];
-	size_t n = strlen(text);
-	char *port, *end;
-	const char *why;
-	uint64_t v;
-
-	if (n == 0 || n >= sizeof(host))
-		return bad(e, text, "is not a host name");
-	for (size_t i = 0; i <= n; i++)
-		host[i] = text[i] >= 'A' && text[i] <= 'Z' ? (char)(text[i] | 0x20) : text[i];
-	if (host[0] == '[') {
-		end = strchr(host, ']');
-		if (!end || (end[1] && end[1] != ':'))
-			return bad(e, text,
-				"is not an address; write [2001:db8::1] or [2001:db8::1]:443");
-		port = end[1] ? end + 1 : NULL;
-		*end = '\0';
-		if (!ipv6_ok(host + 1))
-			return bad(e, text, "is not an IPv6 address");
-		*end = ']';
-	} else {
-		port = strchr(host, ':');
-		if (port && strchr(port + 1, ':'))
-			return bad(e, text, "is not a host; an IPv6 address goes in brackets");
-		if (port)
-			*port = '\0';
-		why = strlen(host) > POLICY_HOST_MAX ? "is longer than 253 bytes"
-						     : name_check(host);
-		if (why)
-			return bad(e, text, why);
-		if (port)
-			*port = ':';
-	}
-	if (port && (!str_u64(port + 1, 65535, &v) || v == 0 || port[1] == '0'))
-		return bad(e, text, "has a port that is not between 1 and 65535");
-	*ret = strdup(host);
-	return *ret ? 0 : err_set(e, ENOMEM, "keep a host name");
 }

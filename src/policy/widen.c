@@ -11,18 +11,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "policy/internal.h"
+#include "policy/net_internal.h"
 
-/* The findings: the first in words, the rest as a number. */
-struct findings {
-	const struct policy_layer *l;
-	size_t n;
-	unsigned line;
-	struct buf first;
-	bool failed;
-};
-
-static bool found(struct findings *f, unsigned line)
+bool widen_found(struct findings *f, unsigned line)
 {
 	f->n++;
 	if (f->n > 1)
@@ -38,7 +29,7 @@ static void found_path(struct findings *f, const char *path, enum access now,
 {
 	unsigned line = why && why->origin.layer == LAYER_PROJECT ? why->origin.line : 0;
 
-	if (!found(f, line))
+	if (!widen_found(f, line))
 		return;
 	buf_addf(&f->first, "%s ", policy_access_names[now]);
 	str_show(&f->first, path, strlen(path));
@@ -166,16 +157,12 @@ static void compare_lists(struct findings *f, const struct policy *base, const s
 {
 	for (size_t i = 0; i < wide->env_pass.n; i++)
 		if (!pass_covered(base, wide->env_pass.v[i]) &&
-			found(f, item_line(&f->l->pass, wide->env_pass.v[i])))
+			widen_found(f, item_line(&f->l->pass, wide->env_pass.v[i])))
 			buf_addf(&f->first, "passing the variable %s", wide->env_pass.v[i]);
 	for (size_t i = 0; i < wide->devices.n; i++)
 		if (!strlist_has(&base->devices, wide->devices.v[i]) &&
-			found(f, item_line(&f->l->devices, wide->devices.v[i])))
+			widen_found(f, item_line(&f->l->devices, wide->devices.v[i])))
 			buf_addf(&f->first, "device %s", wide->devices.v[i]);
-	for (size_t i = 0; i < wide->hosts.n; i++)
-		if (!strlist_has(&base->hosts, wide->hosts.v[i]) &&
-			found(f, item_line(&f->l->hosts, wide->hosts.v[i])))
-			buf_addf(&f->first, "host %s", wide->hosts.v[i]);
 }
 
 static void compare_variables(struct findings *f, const struct policy *base)
@@ -187,7 +174,7 @@ static void compare_variables(struct findings *f, const struct policy *base)
 		for (size_t j = 0; j < base->env_set_n; j++)
 			same = same || (str_eq(base->env_set[j].name, it->name) &&
 					       str_eq(base->env_set[j].value, it->value));
-		if (!same && value_env_risky(it->name) && found(f, it->at.line))
+		if (!same && value_env_risky(it->name) && widen_found(f, it->at.line))
 			buf_addf(&f->first, "setting the variable %s", it->name);
 	}
 }
@@ -198,20 +185,21 @@ static void compare_values(struct findings *f, const struct policy *base, const 
 		uint64_t before = limit_get(&base->limits, (enum limit_id)k);
 		uint64_t now = limit_get(&wide->limits, (enum limit_id)k);
 
-		if (now <= before || !found(f, f->l->limits[k].at.line))
+		if (now <= before || !widen_found(f, f->l->limits[k].at.line))
 			continue;
 		buf_addf(&f->first, "limits.%s ", limit_keys[k]);
 		limit_show(&f->first, (enum limit_id)k, now);
 		buf_adds(&f->first, " where your own policy has ");
 		limit_show(&f->first, (enum limit_id)k, before);
 	}
-	if (tier_strength(wide->tier) < tier_strength(base->tier) && found(f, f->l->tier.at.line))
+	if (tier_strength(wide->tier) < tier_strength(base->tier) &&
+		widen_found(f, f->l->tier.at.line))
 		buf_addf(&f->first, "tier %s where your own policy has %s",
 			policy_tier_names[wide->tier], policy_tier_names[base->tier]);
-	if (wide->threat < base->threat && found(f, f->l->threat.at.line))
+	if (wide->threat < base->threat && widen_found(f, f->l->threat.at.line))
 		buf_addf(&f->first, "threat %s where your own policy has %s",
 			policy_threat_names[wide->threat], policy_threat_names[base->threat]);
-	if (wide->observe < base->observe && found(f, f->l->observe.at.line))
+	if (wide->observe < base->observe && widen_found(f, f->l->observe.at.line))
 		buf_addf(&f->first, "observe %s where your own policy has %s",
 			policy_observe_names[wide->observe], policy_observe_names[base->observe]);
 }
@@ -226,8 +214,9 @@ int policy_not_wider(const struct policy *base, const struct policy *wide,
 	compare_lists(&f, base, wide);
 	compare_variables(&f, base);
 	compare_values(&f, base, wide);
+	net_not_wider(&f, base->net, wide->net);
 	if (f.failed && f.n == 0)
-		found(&f, 0);
+		widen_found(&f, 0);
 	if (f.n > 1)
 		buf_addf(&more, " (and %zu more)", f.n - 1);
 	if (f.n)

@@ -57,6 +57,7 @@ static void check_forms(const struct policy *p)
 	MUST(memcmp(&d, &p->digest, sizeof(d)) == 0);
 	policy_json(p, &other);
 	policy_explain(p, "/home/u/w/x", &other);
+	policy_explain_host(p, "a.test:443", &other);
 	MUST(!other.failed && utf8_valid(other.data, other.len));
 	buf_reset(&text);
 	policy_show(p, &text);
@@ -78,7 +79,7 @@ static void check_project(const struct policy *p, const struct policy *base)
 			policy_access(base, base->rules[i].path, NULL));
 	MUST(p->threat >= base->threat && p->observe >= base->observe);
 	MUST(p->limits.memory_b <= base->limits.memory_b && p->limits.pids <= base->limits.pids);
-	MUST(p->devices.n == 0 && p->hosts.n == 0);
+	MUST(p->devices.n == 0 && !net_wanted(p->net) && p->net->secrets_n == 0);
 	MUST(!policy_env_passes(p, "AWS_SECRET_ACCESS_KEY"));
 }
 

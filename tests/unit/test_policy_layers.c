@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "core/layers.h"
+#include "policy/net.h"
 
 static char top[PATH_MAX], home[PATH_MAX + 16];
 static struct layers_info info;
@@ -338,6 +339,33 @@ TEST(command_line)
 	CHECK_INT(LOAD(.tier = "vm"), 126);
 	CHECK_INT(LOAD(.profile = "pyhton"), 125);
 	CHECK(strstr(err.msg, "did you mean \"python\"?"));
+}
+
+TEST(command_line_network)
+{
+	static const char *const hosts[] = {"a.test", "b.test:22", NULL};
+	static const char *const use[] = {"npm", NULL};
+	static const char *const publish[] = {"8080:80", NULL};
+	static const char *const host_ports[] = {"5432", NULL};
+	static const char *const secrets[] = {"TOKEN@a.test", NULL};
+	static const char *const bad[] = {"nosuch", NULL};
+
+	CHECK(fresh());
+	go("p");
+	CHECK_INT(LOAD(.hosts = hosts), 0);
+	CHECK_INT(pol.net->rules_n, 2);
+	CHECK_INT(LOAD(.hosts = hosts, .use = use, .publish = publish, .host_ports = host_ports,
+			  .secrets = secrets),
+		0);
+	CHECK(pol.net->rules_n > 2);
+	CHECK_INT(pol.net->publish[0].inside, 80);
+	CHECK_INT(pol.net->host_ports[0].host, 5432);
+	CHECK_STR(pol.net->secrets[0].name, "TOKEN");
+	CHECK_INT(LOAD(.use = bad), 125);
+	CHECK_INT(LOAD(.publish = bad), 125);
+	CHECK_INT(LOAD(.host_ports = bad), 125);
+	CHECK_INT(LOAD(.secrets = secrets), 125); /* nothing carries it there */
+	CHECK_INT(LOAD(.use = use, .profile = "offline"), 126);
 }
 
 TEST(trust_is_for_exact_bytes)

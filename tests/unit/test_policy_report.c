@@ -233,7 +233,7 @@ TEST(differences)
 			       "+ environment.set A=v\n"
 			       "- limits.pids 10\n+ limits.pids 20\n"
 			       "+ device /dev/kvm\n"
-			       "+ host h.test\n");
+			       "+ network allow h.test:80,443 http\n");
 	buf_done(&d);
 	policy_done(&a);
 	policy_done(&b);

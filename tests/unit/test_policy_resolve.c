@@ -228,7 +228,8 @@ TEST(profiles_match_their_text)
 		CHECK_INT(made->tier.set, parsed->tier.set);
 		CHECK_INT(made->threat.v, parsed->threat.v);
 		CHECK_INT(made->observe.v, parsed->observe.v);
-		CHECK_INT(made->hosts.present, parsed->hosts.present);
+		CHECK_INT(made->net.reach, parsed->net.reach);
+		CHECK_INT(parsed->net.rules_n, 0);
 		CHECK_INT(made->set.n, 0);
 		CHECK_INT(parsed->set.n, 0);
 		policy_layer_free(made);
@@ -404,6 +405,14 @@ TEST(ceiling_values)
 		126);
 }
 
+static bool has_host(const char *host)
+{
+	for (size_t i = 0; i < pol.net->rules_n; i++)
+		if (pol.net->rules[i].host && str_eq(pol.net->rules[i].host, host))
+			return true;
+	return false;
+}
+
 TEST(ceiling_hosts)
 {
 	static const char sys[] = "network: {allow: ['*.example.com', api.test:443]}";
@@ -411,10 +420,11 @@ TEST(ceiling_hosts)
 	CHECK_INT(RESOLVE(.system = sys, .user = "network: {allow: [a.example.com, evil.org, "
 						 "api.test:443, api.test]}"),
 		0);
-	CHECK_INT(pol.hosts.n, 3);
-	CHECK(strlist_has(&pol.hosts, "*.example.com"));
-	CHECK(strlist_has(&pol.hosts, "a.example.com"));
-	CHECK(strlist_has(&pol.hosts, "api.test:443"));
+	CHECK_INT(pol.net->rules_n, 3); /* api.test means port 80 as well, which is above it */
+	CHECK(has_host("*.example.com"));
+	CHECK(has_host("a.example.com"));
+	CHECK(has_host("api.test"));
+	CHECK_INT(pol.net->ceilings_n, 2);
 	CHECK_INT(RESOLVE(.system = sys, .cli = "network: {allow: [evil.org]}"), 126);
 	CHECK_INT(RESOLVE(.system = sys, .cli = "network: {allow: [example.com]}"),
 		126); /* never the apex */
@@ -424,7 +434,8 @@ TEST(ceiling_hosts)
 	CHECK_INT(RESOLVE(.cli = "profile: offline\nnetwork: {allow: [a.b]}"), 126);
 	CHECK_STR(err.msg, "host a.b is not possible: profile offline does not allow it");
 	CHECK_INT(RESOLVE(.user = "network: {allow: [a.b]}", .cli = "profile: offline"), 0);
-	CHECK_INT(pol.hosts.n, 0);
+	CHECK_INT(pol.net->rules_n, 0);
+	CHECK(!net_wanted(pol.net));
 }
 
 /* ---- projects ---- */
