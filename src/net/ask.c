@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Questions: see ask.h.
+ *
+ * Order:  a remembered answer -> a question that is already out -> a new one, if there is room. The
+ *         asker hears in a later turn, always, and denial is what it hears when anything goes
+ *         wrong.
+ */
+#include "net/ask.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+
+struct question;
+
+struct ask { /* one who waits */
+	struct asks *all;
+	struct question *q; /* NULL: the effect is known already */
+	ask_done *done;
+	void *arg;
+	enum net_effect effect;
+	struct timer timer; /* tells the effect when it is known already */
+	struct ask *next;
+};
+
+struct question {
+	struct asks *all;
+	uint64_t id;
+	struct gateway_msg msg;
+	struct timer timer;
+	struct ask *waiting;
+	struct question *next;
+};
+
+struct answer {
+	char host[256];
+	uint32_t port;
+	enum net_effect effect;
+	uint64_t until_ms;
+};
+
+struct asks {
+	struct gateway *g;
+	struct question *questions;
+	size_t questions_n;
+	uint64_t id;
+	struct answer *answers; /* made when first needed */
+	size_t answers_at;
+};
+
+struct asks *asks_new(struct gateway *g)
+{
+	struct asks *a = calloc(1, sizeof(*a));
+
+	if (a)
+		a->g = g;
+	return a;
+}
+
+static void question_drop(struct question *q)
+{
+	struct question **at = &q->all->questions;
+
+	while (*at != q)
+		at = &(*at)->next;
+	*at = q->next;
+	q->all->questions_n--;
+	loop_cancel(&q->timer);
+	loop_later(q->all->g->loop, free, q);
+}
+
+void asks_free(struct asks *a)
+{
+	if (!a)
+		return;
+	while (a->questions) {
+		while (a->questions->waiting) {
+			struct ask *w = a->questions->waiting;
+
+			a->questions->waiting = w->next;
+			free(w);
+		}
+		question_drop(a->questions);
+	}
+	free(a->answers);
+	free(a);
+}
+
+/* ---- answers ---- */
+
+static const struct answer *remembered(const struct asks *a, const char *host, uint32_t port)
+{
+	for (size_t i = 0; a->answers && i < ASK_ANSWERS_MAX; i++)
+		if (a->answers[i].until_ms > loop_now_ms(a->g->loop) &&
+			a->answers[i].port == port && str_eq(a->answers[i].host, host))
+			return &a->answers[i];
+	return NULL;
+}
+
+static void remember(
+	struct asks *a, const struct gateway_msg *m, enum net_effect e, uint64_t for_ms)
+{
+	struct answer *r;
+	uint64_t now = loop_now_ms(a->g->loop);
+
+	if (!a->answers && !(a->answers = calloc(ASK_ANSWERS_MAX, sizeof(*a->answers))))
+		return;
+	r = &a->answers[a->answers_at++ % ASK_ANSWERS_MAX];
+	*r = (struct answer){
+		.port = m->port, .effect = e, .until_ms = now + MIN_OF(for_ms, UINT64_MAX - now)};
+	snprintf(r->host, sizeof(r->host), "%s", m->host);
+}
+
+static void tell(struct ask *w)
+{
+	ask_done *done = w->done;
+	void *arg = w->arg;
+	enum net_effect e = w->effect;
+
+	loop_cancel(&w->timer);
+	loop_later(w->all->g->loop, free, w);
+	done(arg, e);
+}
+
+static void tell_timed(void *arg)
+{
+	tell(arg);
+}
+
+static void question_answer(struct question *q, enum net_effect e)
+{
+	question_drop(q); /* first: who hears may ask again */
+	while (q->waiting) {
+		struct ask *w = q->waiting;
+
+		q->waiting = w->next;
+		w->q = NULL;
+		w->effect = e;
+		tell(w);
+	}
+}
+
+void asks_verdict(struct asks *a, uint64_t id, enum net_effect e, uint64_t for_ms)
+{
+	for (struct question *q = a->questions; q; q = q->next) {
+		if (q->id != id)
+			continue;
+		if (e != NET_ALLOW)
+			e = NET_DENY;
+		if (for_ms)
+			remember(a, &q->msg, e, for_ms);
+		question_answer(q, e);
+		return;
+	}
+}
+
+static void question_timed(void *arg)
+{
+	question_answer(arg, NET_DENY);
+}
+
+/* ---- questions ---- */
+
+static void fill(struct gateway_msg *m, const struct flow *f, const char *method, const char *path)
+{
+	cleanup_buf struct buf b = BUF_INIT(4096), p = BUF_INIT(8192);
+
+	*m = (struct gateway_msg){.type = GATEWAY_ASK, .port = f->dest.port, .mode = f->mode};
+	if (f->dest.host)
+		str_show(&b, f->host, strlen(f->host));
+	else
+		net_addr_show(&b, &f->dest.addr);
+	str_show(&p, path, strnlen(path, sizeof(m->path)));
+	snprintf(m->host, sizeof(m->host), "%s", buf_str(&b));
+	snprintf(m->method, sizeof(m->method), "%s", method);
+	snprintf(m->path, sizeof(m->path), "%s", buf_str(&p));
+	snprintf(m->rule, sizeof(m->rule), "%s", f->rule && f->rule->name ? f->rule->name : "");
+}
+
+static struct question *question_for(struct asks *a, const struct gateway_msg *m)
+{
+	uint64_t timeout_ms = a->g->gen->policy->ask_timeout_ms;
+	bool connection = str_eq(m->method, "CONNECT");
+	struct question *q;
+
+	for (q = connection ? a->questions : NULL; q; q = q->next)
+		if (q->msg.port == m->port && str_eq(q->msg.host, m->host) &&
+			str_eq(q->msg.method, m->method) && str_eq(q->msg.path, m->path))
+			return q;
+	if (a->questions_n >= ASKS_MAX)
+		return NULL;
+	q = calloc(1, sizeof(*q));
+	if (!q)
+		return NULL;
+	*q = (struct question){.all = a, .id = ++a->id, .msg = *m};
+	q->msg.id = q->id;
+	q->next = a->questions;
+	if (loop_timer(a->g->loop, &q->timer, timeout_ms, question_timed, q) < 0 ||
+		!gateway_tell(a->g, &q->msg)) {
+		loop_cancel(&q->timer);
+		free(q);
+		return NULL;
+	}
+	a->questions = q;
+	a->questions_n++;
+	return q;
+}
+
+struct ask *ask_start(
+	struct flow *f, const char *method, const char *path, ask_done *done, void *arg)
+{
+	struct asks *a = f->gw->asks;
+	const struct answer *known;
+	struct gateway_msg m;
+	struct ask *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return NULL;
+	*w = (struct ask){.all = a, .done = done, .arg = arg, .effect = NET_DENY};
+	fill(&m, f, method, path);
+	known = remembered(a, m.host, m.port);
+	if (known)
+		w->effect = known->effect;
+	else
+		w->q = question_for(a, &m);
+	if (w->q) {
+		w->next = w->q->waiting;
+		w->q->waiting = w;
+	} else if (loop_timer(a->g->loop, &w->timer, 0, tell_timed, w) < 0) {
+		free(w);
+		return NULL;
+	}
+	return w;
+}
+
+void ask_cancel(struct ask *w)
+{
+	loop_cancel(&w->timer);
+	if (w->q) { /* the question stays out: its answer may be for others, or to be remembered */
+		struct ask **at = &w->q->waiting;
+
+		while (*at != w)
+			at = &(*at)->next;
+		*at = w->next;
+	}
+	loop_later(w->all->g->loop, free, w);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sandbox's name server: every address of the world answers on port 53, and it is this one.
+ *
+ * Trust:   nothing that is asked here is asked anywhere else. A name some rule covers gets its
+ *          synthetic pair (net/names.h); any other does not exist. So a lookup carries nothing out,
+ *          whatever is in it.
+ * Limits:  DNS_RATE_PER_S answers in any second; what is over is dropped and counted.
+ */
+#ifndef CROFT_NET_DNS_H
+#define CROFT_NET_DNS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "net/dns_message.h"
+#include "net/gateway.h"
+
+#define DNS_RATE_PER_S 2000u
+#define DNS_TTL_S 60u
+#define DNS_TCP_QUERIES_MAX 64u
+#define DNS_TCP_IDLE_MS 10000u
+#define DNS_HOST_NAME NET_THIS_MACHINE
+#define DNS_SELF_NAME "croft" /* the sandbox's own host name */
+
+struct flow;
+
+/*
+ * Sockets on port 53 of any address, or -1 where there is none; they become non-blocking, tell the
+ * address that was asked, and are the new object's from here on, closed by dns_free(). NULL: e says
+ * why, and they are the caller's still.
+ */
+struct dns *dns_new(struct gateway *g, int udp4, int udp6, struct err *e);
+void dns_free(struct dns *d);
+/*
+ * A captured connection to port 53: answers it until it ends, in flow_end(). Takes over the flow's
+ * watch and timer. false: out of memory or descriptors; nothing was changed but the watch and the
+ * timer, which are off.
+ */
+bool dns_tcp(struct flow *f);
+/* How many queries were not answered because of the rate. */
+uint64_t dns_dropped(const struct dns *d);
+
+/* One query and its answer, whatever carried them. 0: none is due. Not rate-limited. */
+size_t dns_reply(
+	struct gateway *g, const uint8_t *p, size_t n, bool udp, uint8_t out[DNS_ANSWER_MAX_B]);
+
+/* A name was refused: tell it, unless nobody would want to know. */
+void dns_denied(struct gateway *g, const char *name, const char *qtype);
+/*
+ * net/journal.c: once per name. The name is text as in struct dns_query: printable, up to
+ * DNS_TEXT_MAX.
+ */
+void journal_name_denied(struct gateway *g, const char *name);
+
+#endif

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An answer's way back to the gateway, without values.
+ *
+ * Trust:  the server is not believed either: it may echo what it was sent. Heads are parsed
+ *         strictly and written anew, then searched as one text; bodies are searched as they stream.
+ *         What would hide a value from the search, a content coding, is refused (it was not asked
+ *         for).
+ * Invariant: redaction keeps lengths, so a stated length stays true.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "net/keeper_impl.h"
+
+#define PIECE_MAX_B (16u << 10)
+
+/* Add to what goes to the gateway, hidden and framed. */
+static bool deliver(struct conn *c, const char *p, size_t n, bool last)
+{
+	cleanup_buf struct buf clean = BUF_INIT(KEEPER_OUT_MAX_B);
+	bool framed = c->answer == ANSWER_CHUNKED || c->answer == ANSWER_CLOSE;
+	char head[20];
+	bool ok;
+
+	redact_feed(c->redact, p, n, last, &clean);
+	ok = !clean.failed;
+	if (ok && framed && clean.len)
+		ok = fifo_add(&c->out, head, chunk_head(head, clean.len));
+	ok = ok && fifo_add(&c->out, clean.data, clean.len);
+	if (ok && framed && clean.len)
+		ok = fifo_add(&c->out, "\r\n", 2);
+	if (ok && framed && last)
+		ok = fifo_add(&c->out, "0\r\n\r\n", 5);
+	return ok;
+}
+
+/* Wiped before it is dropped; what is left moves to the front when there is no room behind it. */
+static void consume(struct conn *c, size_t n)
+{
+	explicit_bzero(c->rx + c->rx_off, n);
+	c->rx_off += n;
+	c->rx_len -= n;
+	if (!c->rx_len) {
+		c->rx_off = 0;
+	} else if (c->rx_off > KEEPER_IN_MAX_B / 2) {
+		memmove(c->rx, c->rx + c->rx_off, c->rx_len);
+		explicit_bzero(c->rx + c->rx_len, c->rx_off);
+		c->rx_off = 0;
+	}
+}
+
+void answer_forget(struct conn *c)
+{
+	if (c->rx)
+		explicit_bzero(c->rx, KEEPER_IN_MAX_B);
+	free(c->rx);
+	c->rx = NULL;
+	c->rx_off = c->rx_len = 0;
+}
+
+/* A parsed head holds copies of what came. */
+static void response_wipe(struct http_response *r)
+{
+	for (struct arena_block *b = r->arena.head; b; b = b->next)
+		explicit_bzero(b->data, b->size);
+	response_done(r);
+}
+
+/* ---- head ---- */
+
+static bool is_coded(const struct http_response *r)
+{
+	for (size_t i = 0; i < r->fields.n; i++)
+		if (str_eq(r->fields.v[i].name, "content-encoding") &&
+			strcasecmp(r->fields.v[i].value, "identity") != 0 &&
+			r->fields.v[i].value_len)
+			return true;
+	return false;
+}
+
+/* A STREAM is chunked or ends with the connection; only the text tells which. */
+static bool is_chunked(const char *head, size_t n)
+{
+	static const char name[] = "\r\ntransfer-encoding:";
+	size_t len = sizeof(name) - 1;
+
+	for (const char *p = head; n >= len; n--, p++)
+		if (*p == '\r' && strncasecmp(p, name, len) == 0)
+			return true;
+	return false;
+}
+
+bool answer_prepare(struct conn *c)
+{
+	if (!c->rx)
+		c->rx = malloc(KEEPER_IN_MAX_B);
+	if (!c->rx)
+		return false;
+	if (c->redact && c->redact_number == c->k->vault.number)
+		return true;
+	redact_free(c->redact);
+	c->redact = vault_redact(&c->k->vault);
+	c->redact_number = c->k->vault.number;
+	return c->redact;
+}
+
+/* Write the head as the gateway gets it: one text, searched as a whole before the body begins. */
+static bool deliver_head(struct conn *c, const struct http_response *r)
+{
+	cleanup_buf struct buf text = BUF_INIT(2 * HTTP_HEAD_MAX_B);
+	cleanup_buf struct buf clean = BUF_INIT(2 * HTTP_HEAD_MAX_B);
+	bool ok = answer_prepare(c);
+
+	http1_write_response(r, c->req.method, &text);
+	if (ok)
+		redact_feed(c->redact, text.data, text.len, true, &clean);
+	ok = ok && !text.failed && !clean.failed && clean.len == text.len &&
+	     fifo_add(&c->out, clean.data, clean.len);
+	if (text.data)
+		explicit_bzero(text.data, text.cap);
+	return ok;
+}
+
+/* What follows the head. A reason to refuse, or NULL. */
+static const char *settle(struct conn *c, struct http_response *r, const char *head, size_t n)
+{
+	if (r->status == 101 && !(c->req.upgrade_ws && r->upgrade_ws))
+		return "the server switched to a protocol that was not asked for";
+	if (r->body != HTTP_BODY_NONE && is_coded(r))
+		return "the server sent a content coding, which could hide a secret, though none "
+		       "was asked for";
+	c->answer = r->body == HTTP_BODY_NONE     ? ANSWER_NONE
+		    : r->body == HTTP_BODY_LENGTH ? ANSWER_LENGTH
+		    : is_chunked(head, n)         ? ANSWER_CHUNKED
+						  : ANSWER_CLOSE;
+	c->answer_left = c->answer == ANSWER_LENGTH ? r->length : 0;
+	c->keep_up = !r->close && c->answer != ANSWER_CLOSE && r->status != 101;
+	/* Towards the gateway it is always HTTP/1.1 that goes on. */
+	r->close = false;
+	r->http10 = false;
+	return NULL;
+}
+
+static void answer_bad(struct conn *c, const char *why)
+{
+	conn_refuse(c, 502, why, "");
+}
+
+static bool take_head(struct conn *c)
+{
+	const struct http_problem *problem = NULL;
+	struct http_response r;
+	const char *bad = NULL;
+	int n;
+
+	if (!c->rx_len)
+		return false;
+	n = http1_response(&r, c->req.method, c->rx + c->rx_off, c->rx_len, &problem);
+	if (n == 0 && c->rx_off + c->rx_len < KEEPER_IN_MAX_B && !c->up_eof)
+		return false;
+	if (n <= 0) {
+		answer_bad(c, problem ? problem->text
+				      : "the server's answer is too long, or was cut off");
+		return true;
+	}
+	if (r.status >= 200 || r.status == 101)
+		bad = settle(c, &r, c->rx + c->rx_off, (size_t)n);
+	if (!bad && r.status != 100 && !deliver_head(c, &r))
+		bad = "the answer's head is too long";
+	if (!bad && (r.status >= 200 || r.status == 101)) {
+		c->answered = true;
+		if (r.status == 101)
+			c->state = CONN_TUNNEL;
+		else
+			c->answer_done = c->answer == ANSWER_NONE ||
+					 (c->answer == ANSWER_LENGTH && !c->answer_left);
+	}
+	response_wipe(&r);
+	consume(c, (size_t)n);
+	if (bad)
+		answer_bad(c, bad);
+	return true;
+}
+
+/* ---- body ---- */
+
+static bool body_chunk(struct conn *c)
+{
+	const char *data = NULL;
+	size_t n = 0;
+	long used = chunks_read(&c->answer_chunks, c->rx + c->rx_off,
+		MIN_OF(c->rx_len, (size_t)PIECE_MAX_B), &data, &n);
+
+	if (used < 0 || (n && !deliver(c, data, n, false))) {
+		conn_end(c);
+		return true;
+	}
+	consume(c, (size_t)used);
+	if (c->answer_chunks.state != CHUNK_DONE)
+		return used > 0;
+	if (!deliver(c, "", 0, true))
+		conn_end(c);
+	c->answer_done = true;
+	return true;
+}
+
+static bool body_plain(struct conn *c)
+{
+	size_t n = MIN_OF(c->rx_len, (size_t)PIECE_MAX_B);
+	bool last;
+
+	if (c->answer == ANSWER_LENGTH && n > c->answer_left)
+		n = (size_t)c->answer_left;
+	c->answer_left -= c->answer == ANSWER_LENGTH ? n : 0;
+	last = c->answer == ANSWER_LENGTH ? c->answer_left == 0 : c->up_eof && n == c->rx_len;
+	if (!n && !last)
+		return false;
+	if (!deliver(c, c->rx + c->rx_off, n, last)) {
+		conn_end(c);
+		return true;
+	}
+	consume(c, n);
+	c->answer_done = last;
+	return true;
+}
+
+bool answer_pump(struct conn *c)
+{
+	bool moved;
+
+	if (c->answer_done || c->out.len >= KEEPER_HIGH_B)
+		return false;
+	if (!c->answered)
+		moved = take_head(c);
+	else if (c->answer == ANSWER_CHUNKED)
+		moved = c->rx_len && body_chunk(c);
+	else
+		moved = body_plain(c);
+	/* Cut off in the middle: the gateway must see that it is not whole. */
+	if (!c->dead && !moved && c->up_eof && c->answered && !c->answer_done)
+		conn_end(c);
+	else if (!c->dead && !moved && c->up_eof && !c->answered && c->state == CONN_EXCHANGE)
+		conn_up_failed(c, "the server closed the connection without an answer");
+	return moved;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Synthetic addresses: an allowed name is bound to one IPv4 address of 198.18.0.0/15 and one IPv6
+ * address of the ULA fd63:726f:6674::/48 for as long as the sandbox lives, so every connection
+ * carries a name.
+ *
+ * Limits:  NAMES_MAX names; when full, the one unused longest and not held by a flow makes room,
+ *          and its addresses are not given to another name before all others were used.
+ * Reserved: 198.18.0.0/24 (198.18.0.1 is the resolver, 198.18.0.2 the sandbox itself).
+ */
+#ifndef CROFT_NET_NAMES_H
+#define CROFT_NET_NAMES_H
+
+#include "policy/net.h"
+
+#define NAMES_MAX 16384
+
+struct names;
+struct names *names_new(void);
+void names_free(struct names *n);
+/* host is canonical. 0; -ENOSPC when every name is held, -ENOMEM. */
+int names_bind(struct names *n, const char *host, struct net_addr *ret_v4, struct net_addr *ret_v6);
+/* The name an address stands for, or NULL. */
+const char *names_lookup(const struct names *n, const struct net_addr *a);
+bool names_synthetic(const struct net_addr *a); /* in one of the ranges, bound or not */
+void names_hold(struct names *n, const char *host, int delta); /* +1, -1: a flow uses it */
+
+#endif
