@@ -31,6 +31,7 @@ const struct doctor_check doctor_checks[] = {
 	{"mount_namespace", DOCTOR_NAMESPACES, "mount namespace", doctor_check_mntns},
 	{"pid_namespace", DOCTOR_NAMESPACES, "pid namespace", doctor_check_pidns},
 	{"net_namespace", DOCTOR_NAMESPACES, "network namespace", doctor_check_netns},
+	{"capture", DOCTOR_NAMESPACES, "network rules (TPROXY)", doctor_check_capture},
 	{"ipc_namespace", DOCTOR_NAMESPACES, "ipc namespace", doctor_check_ipcns},
 	{"uts_namespace", DOCTOR_NAMESPACES, "uts namespace", doctor_check_utsns},
 	{"cgroup_namespace", DOCTOR_NAMESPACES, "cgroup namespace", doctor_check_cgroupns},
@@ -215,6 +216,7 @@ static void tier_summary(const struct doctor *d, enum tier tier, struct buf *out
 		{"seccomp", "seccomp", TIER_AUTO},
 		{"seccomp_notify", "denied writes reported", TIER_AUTO},
 		{"cgroup", "cgroup limits", TIER_AUTO},
+		{"capture", "network through the gateway only", TIER_NAMESPACE},
 		{"fuse", "decoys that report reads", TIER_NAMESPACE},
 		{"overlay", "--discard", TIER_NAMESPACE},
 		{"time_namespace", "time namespace", TIER_NAMESPACE},
@@ -222,7 +224,7 @@ static void tier_summary(const struct doctor *d, enum tier tier, struct buf *out
 	const char *sep = "";
 
 	if (tier == TIER_NAMESPACE) {
-		buf_adds(out, "private root, own processes, no network");
+		buf_adds(out, "private root, own processes and network");
 		sep = ", ";
 	}
 	for (int have = 1; have >= 0; have--) {

@@ -93,6 +93,7 @@ void doctor_check_userns(struct doctor_answer *a);
 void doctor_check_mntns(struct doctor_answer *a);
 void doctor_check_pidns(struct doctor_answer *a);
 void doctor_check_netns(struct doctor_answer *a);
+void doctor_check_capture(struct doctor_answer *a);
 void doctor_check_ipcns(struct doctor_answer *a);
 void doctor_check_utsns(struct doctor_answer *a);
 void doctor_check_cgroupns(struct doctor_answer *a);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "os/capture.h"
 #include "os/mount.h"
 #include "os/path.h"
 #include "os/spawn.h"
@@ -204,6 +205,23 @@ void doctor_check_netns(struct doctor_answer *a)
 		doctor_say(a, DOCTOR_PARTLY, "created, but %s", e.msg);
 	else
 		doctor_say(a, DOCTOR_YES, "only a loopback inside");
+}
+
+void doctor_check_capture(struct doctor_answer *a)
+{
+	int fds[CAPTURE_FD_NUM];
+	struct err e = ERR_INIT;
+
+	if (doctor_enter_userns(a, CLONE_NEWNET) < 0)
+		return;
+	if (loopback_up(&e) < 0 || capture_set_up(fds, &e) < 0) {
+		doctor_say(a, DOCTOR_NO, "%s", e.msg);
+		doctor_fix(a, "load the kernel modules nf_tables and nft_tproxy (modprobe "
+			      "nft_tproxy); without them "
+			      "policies with network rules are refused in the namespace tier");
+		return;
+	}
+	doctor_say(a, DOCTOR_YES, "every address lands in the gateway's sockets");
 }
 
 void doctor_check_ipcns(struct doctor_answer *a)

@@ -181,6 +181,22 @@ static int add_setting(
 	return policy_layer_set(l, key, eq + 1, e);
 }
 
+static int add_network(struct policy_layer *l, const struct layers_options *o, struct err *e)
+{
+	const struct {
+		const char *key;
+		const char *const *values;
+	} lists[] = {{"network.allow", o->hosts}, {"network.use", o->use},
+		{"network.publish", o->publish}, {"network.host-ports", o->host_ports},
+		{"network.secret", o->secrets}};
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
+		for (const char *const *v = lists[i].values; r == 0 && v && *v; v++)
+			r = policy_layer_set(l, lists[i].key, *v, e);
+	return r;
+}
+
 static int add_values(struct policy_layer *l, const struct layers_options *o,
 	const struct policy_context *ctx, struct err *e)
 {
@@ -190,8 +206,8 @@ static int add_values(struct policy_layer *l, const struct layers_options *o,
 		r = policy_layer_set(l, "profile", o->profile, e);
 	if (r == 0 && o->tier)
 		r = policy_layer_set(l, "tier", o->tier, e);
-	for (const char *const *v = o->hosts; r == 0 && v && *v; v++)
-		r = policy_layer_set(l, "network.allow", *v, e);
+	if (r == 0)
+		r = add_network(l, o, e);
 	for (const char *const *v = o->env; r == 0 && v && *v; v++)
 		r = policy_layer_set(
 			l, strchr(*v, '=') ? "environment.set" : "environment.pass", *v, e);
@@ -213,7 +229,8 @@ static int load_cli(
 	int r;
 
 	if (!o->profile && !o->tier && !any(o->read) && !any(o->write) && !any(o->deny) &&
-		!any(o->hosts) && !any(o->env) && !any(o->set))
+		!any(o->hosts) && !any(o->use) && !any(o->publish) && !any(o->host_ports) &&
+		!any(o->secrets) && !any(o->env) && !any(o->set))
 		return 0;
 	r = policy_layer_new(&s->v[L_CLI], LAYER_CLI, "command line", e);
 	if (r == 0)

@@ -33,6 +33,10 @@ struct layers_options {
 	const char *const *write;
 	const char *const *deny;
 	const char *const *hosts;
+	const char *const *publish;    /* network.publish */
+	const char *const *host_ports; /* network.host-ports */
+	const char *const *secrets;    /* network.secret: NAME@HOST[:PORT] */
+	const char *const *use;        /* network.use */
 	const char *const *env;
 	const char *const *set;
 };

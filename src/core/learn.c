@@ -3,6 +3,7 @@
 #include "core/learn.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,14 +13,17 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "core/state.h"
 #include "engine/decoys.h"
 
 int learn_init(struct learn *l, const struct policy *p, const char *home, const char *workspace)
 {
+	struct policy_context ctx = {.home = home, .workspace = workspace};
+
 	*l = (struct learn){.policy = p, .home = home, .workspace = workspace};
 	l->used = calloc(p->rules_n + 1, sizeof(*l->used));
 	l->wanted = calloc(LEARN_PATHS_MAX, sizeof(*l->wanted));
-	return l->used && l->wanted ? 0 : -ENOMEM;
+	return learn_net_init(&l->net, p->net, &ctx) == 0 && l->used && l->wanted ? 0 : -ENOMEM;
 }
 
 void learn_done(struct learn *l)
@@ -28,6 +32,7 @@ void learn_done(struct learn *l)
 		free(l->wanted[i].path);
 	free(l->wanted);
 	free(l->used);
+	learn_net_done(&l->net);
 	*l = (struct learn){0};
 }
 
@@ -49,6 +54,15 @@ static bool is_secret(const struct learn *l, const char *path)
 	return false;
 }
 
+/* Between quotes in a policy file it would be something else, or a pattern. */
+static bool is_odd(const char *path)
+{
+	for (const char *s = path; *s; s++)
+		if ((unsigned char)*s < ' ' || *s == 0x7f || *s == '"')
+			return true;
+	return policy_has_glob(path) || !utf8_valid(path, strlen(path));
+}
+
 static void want(struct learn *l, const char *path, bool write, bool secret)
 {
 	struct learn_path *w;
@@ -66,8 +80,11 @@ static void want(struct learn *l, const char *path, bool write, bool secret)
 		return;
 	}
 	w = &l->wanted[l->wanted_n];
-	*w = (struct learn_path){
-		.path = strdup(path), .write = write, .secret = secret, .count = 1};
+	*w = (struct learn_path){.path = strdup(path),
+		.write = write,
+		.secret = secret,
+		.odd = is_odd(path),
+		.count = 1};
 	if (w->path)
 		l->wanted_n++;
 	else
@@ -91,6 +108,34 @@ void learn_notice(void *arg, const struct notice *n)
 		return;
 	want(l, n->path, write,
 		is_secret(l, n->path) || (rule && rule->origin.layer == LAYER_FLOOR));
+}
+
+/* -1: there is none. A symlink or a device in its place is not it. */
+static int open_journal(const char *home, const char *run_id)
+{
+	char path[POLICY_PATH_MAX];
+	struct err e = ERR_INIT;
+	struct stat st;
+	size_t n;
+	cleanup_fd int fd = -1;
+
+	if (state_path(path, sizeof(path) - 64, home, &e) < 0)
+		return -1;
+	n = strlen(path);
+	snprintf(path + n, sizeof(path) - n, "/runs/%.32s.net.jsonl", run_id);
+	fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? take_fd(&fd) : -1;
+}
+
+void learn_network(struct learn *l, const struct receipt *r)
+{
+	cleanup_fd int journal = -1;
+
+	learn_net_receipt(&l->net, &r->network);
+	if (r->network.state > NETWORK_IDLE) /* else there was no gateway to write one */
+		journal = open_journal(l->home, r->id);
+	learn_net_journal(&l->net, journal);
+	learn_net_settle(&l->net);
 }
 
 /* As a policy file would spell it: "~/x", "./x", or absolute. */
@@ -129,18 +174,31 @@ static bool unused(const struct learn *l, size_t rule)
 	return true;
 }
 
-static void diff_wanted(const struct learn *l, struct buf *out, bool write)
+static bool proposed(const struct learn_path *w)
+{
+	return !w->secret && !w->odd;
+}
+
+/* A section without entries would be an error in the file. */
+static void section(struct buf *out, bool *has_section, bool *has_head, const char *key)
+{
+	if (!*has_section)
+		buf_adds(out, "+filesystem:\n");
+	if (!*has_head)
+		buf_addf(out, "+  %s:\n", key);
+	*has_section = *has_head = true;
+}
+
+static void diff_wanted(const struct learn *l, struct buf *out, bool write, bool *has_section)
 {
 	bool head = false;
 
 	for (size_t i = 0; i < l->wanted_n; i++) {
 		const struct learn_path *w = &l->wanted[i];
 
-		if (w->secret || w->write != write)
+		if (!proposed(w) || w->write != write)
 			continue;
-		if (!head)
-			buf_addf(out, "+  %s:\n", write ? "write" : "read");
-		head = true;
+		section(out, has_section, &head, write ? "write" : "read");
 		buf_adds(out, "+    - \"");
 		add_spelling(l, w->path, out);
 		buf_addf(out, "\"  # asked for %" PRIu64 " time%s, refused\n", w->count,
@@ -148,18 +206,16 @@ static void diff_wanted(const struct learn *l, struct buf *out, bool write)
 	}
 }
 
-static void diff_unused(const struct learn *l, struct buf *out)
+static void diff_unused(const struct learn *l, struct buf *out, bool *has_section)
 {
 	bool head = false;
 
 	for (size_t i = 0; i < l->policy->rules_n; i++) {
 		const struct policy_rule *r = &l->policy->rules[i];
 
-		if (!unused(l, i))
+		if (!unused(l, i) || is_odd(r->path))
 			continue;
-		if (!head)
-			buf_adds(out, "+  deny:\n");
-		head = true;
+		section(out, has_section, &head, "deny");
 		buf_adds(out, "+    - \"");
 		add_spelling(l, r->path, out);
 		buf_addf(out, "\"  # granted by %s, never used\n",
@@ -167,26 +223,37 @@ static void diff_unused(const struct learn *l, struct buf *out)
 	}
 }
 
+static void diff_not_proposed(const struct learn *l, struct buf *out)
+{
+	for (size_t i = 0; i < l->wanted_n; i++) {
+		const struct learn_path *w = &l->wanted[i];
+
+		if (proposed(w))
+			continue;
+		buf_addf(out, "# refused and not proposed (%s): ",
+			w->secret ? "a secret or croft's own" : "not a plain path");
+		str_show(out, w->path, strlen(w->path));
+		buf_addc(out, '\n');
+	}
+	if (l->lost)
+		buf_addf(out, "# %" PRIu64 " further paths were not kept\n", l->lost);
+}
+
 void learn_diff(const struct learn *l, struct buf *out)
 {
+	bool has_section = false;
+
 	buf_addf(out,
 		"# %" PRIu64
 		" accesses seen. Nothing was applied: put what you accept into croft.yaml,\n"
 		"# then: croft policy check croft.yaml && croft policy trust\n",
 		l->seen);
-	buf_adds(out, "--- croft.yaml\n+++ croft.yaml (proposed)\n+version: 1\n+filesystem:\n");
-	diff_wanted(l, out, false);
-	diff_wanted(l, out, true);
-	diff_unused(l, out);
-	for (size_t i = 0; i < l->wanted_n; i++) {
-		if (!l->wanted[i].secret)
-			continue;
-		buf_adds(out, "# refused and not proposed (a secret or croft's own): ");
-		str_show(out, l->wanted[i].path, strlen(l->wanted[i].path));
-		buf_addc(out, '\n');
-	}
-	if (l->lost)
-		buf_addf(out, "# %" PRIu64 " further paths were not kept\n", l->lost);
+	buf_adds(out, "--- croft.yaml\n+++ croft.yaml (proposed)\n+version: 1\n");
+	diff_wanted(l, out, false, &has_section);
+	diff_wanted(l, out, true, &has_section);
+	diff_unused(l, out, &has_section);
+	diff_not_proposed(l, out);
+	learn_net_diff(&l->net, out);
 }
 
 void learn_json(const struct learn *l, struct buf *out)
@@ -203,7 +270,7 @@ void learn_json(const struct learn *l, struct buf *out)
 		json_str(&j, "path", l->wanted[i].path);
 		json_str(&j, "access", l->wanted[i].write ? "write" : "read");
 		json_uint(&j, "count", l->wanted[i].count);
-		json_bool(&j, "proposed", !l->wanted[i].secret);
+		json_bool(&j, "proposed", proposed(&l->wanted[i]));
 		json_end(&j);
 	}
 	json_end(&j);
@@ -213,6 +280,7 @@ void learn_json(const struct learn *l, struct buf *out)
 			json_str(&j, NULL, l->policy->rules[i].path);
 	json_end(&j);
 	json_uint(&j, "lost", l->lost);
+	learn_net_json(&l->net, &j, "network");
 	json_end(&j);
 	buf_addc(out, '\n');
 }

@@ -3,9 +3,13 @@
  * Deriving a policy from what a command did inside the boundary.
  *
  * Purpose: run observed, then say which grants were never used (they can be denied) and which
- *          refused paths were asked for (they could be granted). It proposes; it applies nothing.
+ *          refused paths were asked for (they could be granted); the same for the network, see
+ *          learn_net.h. It proposes; it applies nothing.
  * Trust:   the command chooses what it asks for, so well-known secrets and croft's own floor are
- *          named but never proposed, however often they were asked for.
+ *          named but never proposed, however often they were asked for; neither is a path that
+ *          would mean something else in a policy file.
+ * Order:   learn_init() -> learn_notice() while it runs -> learn_network() when it has ended ->
+ *          learn_diff(), learn_json() -> learn_done().
  */
 #ifndef CROFT_CORE_LEARN_H
 #define CROFT_CORE_LEARN_H
@@ -14,6 +18,8 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "core/learn_net.h"
+#include "core/receipt.h"
 #include "engine/notice.h"
 #include "policy/policy.h"
 
@@ -23,6 +29,7 @@ struct learn_path {
 	char *path;
 	bool write;
 	bool secret; /* refused and not to be proposed */
+	bool odd;    /* cannot be written as a plain path */
 	uint64_t count;
 };
 
@@ -34,11 +41,14 @@ struct learn {
 	size_t wanted_n;
 	uint64_t lost;
 	uint64_t seen;
+	struct learn_net net;
 };
 
 int learn_init(struct learn *l, const struct policy *p, const char *home, const char *workspace);
 void learn_done(struct learn *l);
 void learn_notice(void *arg, const struct notice *n); /* struct run_request.tap */
+/* After the run: its receipt, and its journal if there is one. */
+void learn_network(struct learn *l, const struct receipt *r);
 void learn_diff(const struct learn *l, struct buf *out);
 void learn_json(const struct learn *l, struct buf *out);
 

@@ -20,7 +20,8 @@ int receipt_init(struct receipt *r)
 
 	*r = (struct receipt){.command = STRLIST_INIT(65536),
 		.degradations = STRLIST_INIT(64),
-		.limits_hit = STRLIST_INIT(16)};
+		.limits_hit = STRLIST_INIT(16),
+		.network = NETWORK_INIT};
 	if (getrandom(raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
 		return -1;
 	for (size_t i = 0; i < sizeof(raw); i++)
@@ -35,6 +36,7 @@ void receipt_done(struct receipt *r)
 	strlist_done(&r->degradations);
 	strlist_done(&r->limits_hit);
 	record_done(&r->record);
+	network_done(&r->network);
 	free(r->cwd);
 	free(r->workspace);
 	free(r->label);
@@ -100,7 +102,10 @@ static void enforced_json(const struct receipt *r, struct json *j)
 	json_uint(j, "mounts", f->mounts);
 	json_bool(j, "decoys", f->decoys);
 	json_str(j, "network",
-		f->ns_net         ? "loopback only"
+		f->capture ? "captured: every connection is the gateway's"
+		: f->proxy ? "TCP to the gateway's port only, by Landlock; other sockets closed by "
+			     "seccomp"
+		: f->ns_net       ? "loopback only"
 		: f->landlock_tcp ? "TCP closed by Landlock, other sockets by seccomp"
 				  : "closed by seccomp");
 	json_object(j, "cgroup");
@@ -210,7 +215,8 @@ void receipt_json(const struct receipt *r, struct buf *out, bool indent)
 	limits_json(&r->limits, &j);
 	list_json(&r->limits_hit, &j, "limits_hit");
 	exit_json(r, &j);
-	record_json(&r->record, &j, r->id);
+	network_json(&r->network, &j);
+	record_json(&r->record, &j, r->id, network_denials_json, &r->network);
 	coverage_json(r, &j);
 	json_end(&j);
 	buf_addc(out, '\n');
@@ -254,6 +260,11 @@ void receipt_seal(struct receipt *r, const struct plan *p)
 	seal_enforced(r, p);
 }
 
+static size_t denials_n(const struct receipt *r)
+{
+	return r->record.denials_n + r->network.denials_n;
+}
+
 static void text_head(const struct receipt *r, struct buf *out)
 {
 	buf_addf(out, "croft: %s tier, ", r->tier);
@@ -268,21 +279,47 @@ static void text_head(const struct receipt *r, struct buf *out)
 	if (r->record.files_n)
 		buf_addf(out, ", %zu file%s changed", r->record.files_n,
 			r->record.files_n == 1 ? "" : "s");
-	if (r->record.denials_n)
-		buf_addf(out, ", %zu denied", r->record.denials_n);
+	if (r->network.requests || r->network.connections)
+		buf_addf(out, ", %" PRIu64 " connection%s", r->network.connections,
+			r->network.connections == 1 ? "" : "s");
+	if (denials_n(r))
+		buf_addf(out, ", %zu denied", denials_n(r));
 	buf_addf(out, " [%s]\n", r->id);
 }
 
 #define TEXT_DENIALS 10
 #define TEXT_FILES 10
 
+static void text_network_denial(const struct network_denial *d, struct buf *out)
+{
+	buf_adds(out, "  denied  network ");
+	if (d->method[0]) {
+		str_show(out, d->method, strlen(d->method));
+		buf_addc(out, ' ');
+	}
+	str_show(out, d->host, strlen(d->host));
+	if (d->port)
+		buf_addf(out, ":%u", d->port);
+	str_show(out, d->path, strlen(d->path));
+	if (d->count > 1)
+		buf_addf(out, " (%" PRIu64 " times)", d->count);
+	buf_adds(out, d->fix[0] ? "  allow with: " : "  ");
+	str_show(out, d->fix[0] ? d->fix : d->why, strlen(d->fix[0] ? d->fix : d->why));
+	buf_addc(out, '\n');
+}
+
 static void text_denials(const struct receipt *r, struct buf *out, bool verbose)
 {
-	size_t n = r->record.denials_n;
+	size_t files = r->record.denials_n, n = denials_n(r);
+	uint64_t lost = r->record.denials_lost + r->network.denials_lost;
 
 	for (size_t i = 0; i < n && (verbose || i < TEXT_DENIALS); i++) {
 		const struct denial *d = &r->record.denials[i];
 
+		if (i >= files) {
+			text_network_denial(&r->network.denials[i - files], out);
+			continue;
+		}
 		buf_addf(out, "  denied  %-7s ", notice_op_names[d->op]);
 		str_show(out, d->path, strlen(d->path));
 		if (d->count > 1)
@@ -293,9 +330,8 @@ static void text_denials(const struct receipt *r, struct buf *out, bool verbose)
 	}
 	if (!verbose && n > TEXT_DENIALS)
 		buf_addf(out, "  … and %zu more: croft why %s\n", n - TEXT_DENIALS, r->id);
-	if (r->record.denials_lost)
-		buf_addf(out, "  … and %" PRIu64 " beyond what is recorded\n",
-			r->record.denials_lost);
+	if (lost)
+		buf_addf(out, "  … and %" PRIu64 " beyond what is recorded\n", lost);
 }
 
 static void text_verbose(const struct receipt *r, struct buf *out)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The structured summary of one command: what ran, under what policy, what was really enforced, what
- * was denied, what it changed. Written however the command ends. JSON is the form of record
+ * The structured summary of one command: what ran, under what policy, what was really enforced,
+ * what was denied, what it changed. Written however the command ends. JSON is the form of record
  * (schema "croft.receipt/v1", docs/ARCHITECTURE.md); the text is for people and escapes everything.
  */
 #ifndef CROFT_CORE_RECEIPT_H
@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "base/digest.h"
+#include "core/network.h"
 #include "core/record.h"
 #include "core/supervise.h"
 #include "engine/engine.h"
@@ -44,6 +45,7 @@ struct receipt {
 	uint64_t wall_us, cpu_us, peak_memory_b;
 	enum observe observe;
 	struct record record;
+	struct network network;
 	char *json; /* cached renderings */
 	char *text;
 };

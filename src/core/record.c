@@ -217,7 +217,9 @@ void denial_fix(const struct denial *d, struct buf *out)
 	str_show(out, d->path, strlen(d->path));
 }
 
-void record_json(const struct record *r, struct json *j, const char *run_id)
+void record_json(const struct record *r, struct json *j, const char *run_id,
+	void (*more)(const void *arg, struct json *j, const char *run_id, size_t first),
+	const void *arg)
 {
 	json_array(j, "denials");
 	for (size_t i = 0; i < r->denials_n; i++) {
@@ -236,6 +238,8 @@ void record_json(const struct record *r, struct json *j, const char *run_id)
 		json_uint(j, "count", d->count);
 		json_end(j);
 	}
+	if (more)
+		more(arg, j, run_id, r->denials_n);
 	json_end(j);
 	json_uint(j, "denials_beyond_limit", r->denials_lost);
 	json_object(j, "files");

@@ -64,6 +64,9 @@ void record_settle(struct record *r);
 /* The option or rule that would have allowed a denial. */
 void denial_fix(const struct denial *d, struct buf *out);
 void denial_rule(const struct denial *d, struct buf *out);
-void record_json(const struct record *r, struct json *j, const char *run_id);
+/* `more` adds denials that are not about files, numbered from `first`; NULL: there are none. */
+void record_json(const struct record *r, struct json *j, const char *run_id,
+	void (*more)(const void *arg, struct json *j, const char *run_id, size_t first),
+	const void *arg);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,11 +49,6 @@ static int check_request(const struct run_request *q, struct err *e)
 {
 	if (!q->argv || !q->argv[0] || !q->argv[0][0])
 		return err_invalid(e, "no command given; try: croft run -- CMD [ARG…]");
-	if (q->policy->hosts.n)
-		return err_refuse(e,
-			"the policy allows host %s, but this version has no gateway to carry it: "
-			"sandboxes have loopback only; remove the network rules to run without",
-			q->policy->hosts.v[0]);
 	for (int i = 0; i < 3; i++) {
 		struct stat st;
 
@@ -110,7 +106,9 @@ static int fill_request(struct attempt *a, struct err *e)
 		f.home = a->scratch.home;
 		f.tmp = a->scratch.tmp;
 	}
-	if (environ_build(&a->env, q->policy, q->environ, &f, e) < 0)
+	if (environ_build(&a->env, q->policy, q->environ, &f, e) < 0 ||
+		network_environ(&a->receipt->network, &a->env,
+			process ? a->scratch.path : TRUST_DIR, q->policy, e) < 0)
 		return -e->errnum;
 	a->request = (struct request){.argv = q->argv,
 		.envp = a->env.v,
@@ -120,6 +118,7 @@ static int fill_request(struct attempt *a, struct err *e)
 		.discard = q->discard,
 		.tty_fd = -1,
 		.scratch = process ? a->scratch.path : NULL};
+	network_request(&a->receipt->network, &a->request);
 	return 0;
 }
 
@@ -145,6 +144,10 @@ static int check_workspace(const struct attempt *a, struct err *e)
 
 static int attempt_plan(struct attempt *a, struct err *e)
 {
+	network_done(&a->receipt->network); /* of an earlier attempt */
+	if (network_prepare(&a->receipt->network, a->q->policy, a->engine->tier, a->receipt->id,
+		    a->q->home, a->q->watch_network, e) < 0)
+		return -e->errnum;
 	if (fill_request(a, e) < 0)
 		return -e->errnum;
 	if (a->engine->plan(&a->plan, a->q->policy, &a->request, e) < 0)
@@ -170,7 +173,10 @@ static int open_stdio(struct attempt *a, struct err *e)
 		return -e->errnum;
 	a->request.tty = terminal_active(a->terminal);
 	a->request.tty_fd = a->request.tty ? a->terminal->slave : -1;
-	/* In a pipeline (croft run … | less) another program may be the one that reads the keyboard. */
+	/*
+	 * In a pipeline (croft run … | less) another program may be the one that reads the
+	 * keyboard.
+	 */
 	a->request.tty_background = a->request.tty && in[0] >= 0 && isatty(in[0]) && !isatty(in[1]);
 	if (a->request.tty_background)
 		terminal_hold_input(a->terminal);
@@ -242,8 +248,14 @@ static void note_degradations(struct attempt *a)
 		receipt_degrade(r,
 			"Landlock ABI %d: abstract sockets and signals are not scoped by it",
 			f->landlock_abi);
+	if (r->network.policy && a->engine->tier == TIER_PROCESS)
+		receipt_degrade(r, "network: programs must use the proxy by themselves, and the "
+				   "port of the gateway "
+				   "could be reached on other hosts, too");
 	if (a->engine->tier == TIER_NAMESPACE && !f->ns_time)
 		receipt_degrade(r, "no time namespace on this kernel");
+	for (size_t i = 0; i < r->network.notes.n; i++) /* last: some are the gateway's own words */
+		receipt_degrade(r, "%s", r->network.notes.v[i]);
 }
 
 static bool upper_full(const struct attempt *a)
@@ -305,8 +317,8 @@ static uint64_t now_us(void)
 }
 
 /*
- * The command has its own copies now. Ours are closed when they were given to us for that, so that the
- * other ends see the command close them; a terminal's are still needed to copy from and to.
+ * The command has its own copies now. Ours are closed when they were given to us for that, so that
+ * the other ends see the command close them; a terminal's are still needed to copy from and to.
  */
 static void release_stdio(void *arg)
 {
@@ -320,7 +332,8 @@ static void release_stdio(void *arg)
 static int attempt_run(struct attempt *a, struct err *e)
 {
 	const char *scratch[] = {"/tmp", "/run", "/dev", "/proc", "/.croft", a->q->home,
-		"/etc/passwd", "/etc/group", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf", NULL};
+		"/etc/passwd", "/etc/group", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf",
+		NULL};
 	struct supervise s = {.signals = a->signals,
 		.scratch = scratch,
 		.sandbox = &a->sandbox,
@@ -328,10 +341,12 @@ static int attempt_run(struct attempt *a, struct err *e)
 		.cgroup = &a->cgroup,
 		.terminal = a->terminal,
 		.record = &a->receipt->record,
+		.network = &a->receipt->network,
 		.workspace = a->q->workspace,
 		.timeout_ms = a->q->policy->limits.timeout_ms,
 		.tty_background = a->request.tty_background,
-		.meanwhile = conclude, .gone = release_stdio,
+		.meanwhile = conclude,
+		.gone = release_stdio,
 		.pid_namespace = a->engine->tier == TIER_NAMESPACE,
 		.meanwhile_arg = a};
 	bool early = cgroup_is_unified();
@@ -351,7 +366,11 @@ static int attempt_run(struct attempt *a, struct err *e)
 		     &a->sandbox, &a->plan, &a->request, cgroup_clone_fd(&a->cgroup), e)) < 0)
 		return r;
 	terminal_close_slave(a->terminal);
-	if ((!early && (r = make_cgroup(a, e)) < 0) || (r = terminal_start(a->terminal, e)) < 0) {
+	/* While the sandbox mounts: its authority, whose key must not be in its memory. */
+	if ((r = network_trust(&a->receipt->network, a->sandbox.control, a->request.scratch, e)) <
+			0 ||
+		(!early && (r = make_cgroup(a, e)) < 0) ||
+		(r = terminal_start(a->terminal, e)) < 0) {
 		struct err first = *e;
 
 		s.refuse = true; /* end it before it begins */
@@ -389,7 +408,7 @@ static int attempt_init(struct attempt *a, const struct run_request *q, const st
 		.cgroup = CGROUP_INIT,
 		.null_fd = -1,
 		.scratch = SCRATCH_INIT};
-	a->sandbox = (struct sandbox){.pidfd = -1, .control = -1, .fd = {-1, -1, -1, -1}};
+	a->sandbox = (struct sandbox){.pidfd = -1, .control = -1, .fd = SANDBOX_FDS_NONE};
 	a->terminal = calloc(1, sizeof(*a->terminal));
 	if (!a->terminal)
 		return err_set(e, ENOMEM, "start");
@@ -418,7 +437,9 @@ static int fill_receipt(struct receipt *r, const struct run_request *q, struct e
 	return 0;
 }
 
-/* Try the engines in order. Only a boundary that could not be had is a reason to try the next one. */
+/*
+ * Try the engines in order. Only a boundary that could not be had is a reason to try the next one.
+ */
 static int run_attempts(
 	struct receipt *r, const struct run_request *q, struct signals *sig, struct err *e)
 {
@@ -457,7 +478,9 @@ static int run_attempts(
 static int settle_policy(struct policy *ret, struct policy *p, struct err *e)
 {
 	cleanup_free bool *skip = calloc(p->rules_n + 1, sizeof(*skip));
-	char own[POLICY_PATH_MAX];
+	char own[POLICY_PATH_MAX], gateway[POLICY_PATH_MAX], real[PATH_MAX];
+	struct policy_fixed fixed[3] = {0};
+	struct err no_gateway = ERR_INIT;
 	struct stat st;
 	ssize_t n;
 
@@ -466,10 +489,19 @@ static int settle_policy(struct policy *ret, struct policy *p, struct err *e)
 	for (size_t i = 0; i < p->rules_n; i++)
 		skip[i] = p->rules[i].optional && !p->rules[i].glob &&
 			  lstat(p->rules[i].path, &st) < 0;
-	/* The program that will set up the next sandbox is not for this one to replace. */
+	/*
+	 * The programs that will set up the next sandbox are not for this one to replace, or to put
+	 * there.
+	 */
 	n = readlink("/proc/self/exe", own, sizeof(own) - 1);
 	own[n > 0 ? n : 0] = '\0';
-	return policy_present(ret, p, skip, n > 0 && lstat(own, &st) == 0 ? own : NULL, e);
+	if (n > 0 && lstat(own, &st) == 0)
+		fixed[0].path = own;
+	if (fixed[0].path && network_program(gateway, sizeof(gateway), &no_gateway) == 0) {
+		fixed[1].absent = !realpath(gateway, real);
+		fixed[1].path = fixed[1].absent ? gateway : real;
+	}
+	return policy_present(ret, p, skip, fixed, e);
 }
 
 int run_command(struct receipt *r, const struct run_request *asked, struct err *e)

@@ -24,6 +24,7 @@ struct run_request {
 	const char *label;
 	void (*tap)(void *arg, const struct notice *n); /* see record.h */
 	void *tap_arg;
+	bool watch_network; /* a policy without network rules: see what is asked for all the same */
 };
 
 /* r must be receipt_init()ed. 0 when the command ran (whatever its exit), else -errno. */

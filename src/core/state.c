@@ -75,6 +75,63 @@ static int scan_runs(int dir, char *newest, char *oldest, size_t size)
 	return count;
 }
 
+int state_cache(const char *home)
+{
+	struct err ignored = ERR_INIT;
+	char path[4096];
+
+	if (state_path(path, sizeof(path), home, &ignored) < 0)
+		return -1;
+	return open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+int state_open_journal(const char *home, const char *id, struct err *e)
+{
+	cleanup_fd int dir = open_runs(home, true, e);
+	char name[64];
+	int fd;
+
+	if (dir < 0)
+		return dir;
+	snprintf(name, sizeof(name), "%.32s.net.jsonl", id);
+	fd = openat(dir, name, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+	return fd < 0 ? err_set(e, errno, "make the journal of the network") : fd;
+}
+
+/* Journals that were left alone: their run was killed, and never had a receipt. */
+static void forget_journals(int dir, const struct timespec *before)
+{
+	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	cleanup_dir DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+	struct dirent *de;
+
+	while (d && (de = readdir(d))) {
+		char receipt[300];
+		struct stat st;
+
+		snprintf(receipt, sizeof(receipt), "%.*s.json", (int)strcspn(de->d_name, "."),
+			de->d_name);
+		if (str_ends(de->d_name, ".net.jsonl") &&
+			fstatat(dir, de->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+			st.st_mtim.tv_sec < before->tv_sec &&
+			faccessat(dir, receipt, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+			unlinkat(dir, de->d_name, 0);
+	}
+}
+
+static void forget_run(int dir, const char *receipt)
+{
+	char journal[300];
+	struct stat st;
+
+	if (fstatat(dir, receipt, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return;
+	unlinkat(dir, receipt, 0);
+	snprintf(journal, sizeof(journal), "%.*s.net.jsonl", (int)strcspn(receipt, "."), receipt);
+	unlinkat(dir, journal, 0);
+	forget_journals(dir, &st.st_mtim);
+}
+
 int state_save_run(const char *home, const char *id, const void *json, size_t n, struct err *e)
 {
 	cleanup_fd int dir = open_runs(home, true, e);
@@ -88,7 +145,7 @@ int state_save_run(const char *home, const char *id, const void *json, size_t n,
 	if (r < 0)
 		return err_set(e, -r, "record the run");
 	if (scan_runs(dir, newest, oldest, sizeof(newest)) > STATE_RUNS_MAX && oldest[0])
-		unlinkat(dir, oldest, 0);
+		forget_run(dir, oldest);
 	return 0;
 }
 

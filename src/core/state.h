@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * croft's own files: $XDG_STATE_HOME/croft (or ~/.local/state/croft), mode 0700, never granted to a
- * sandbox by any layer. runs/ID.json holds receipts worth asking about (those with denials or limits
- * hit), at most STATE_RUNS_MAX of them.
+ * sandbox by any layer. runs/ID.json holds receipts worth asking about (those with denials or
+ * limits hit), at most STATE_RUNS_MAX of them.
  */
 #ifndef CROFT_CORE_STATE_H
 #define CROFT_CORE_STATE_H
@@ -14,6 +14,10 @@
 
 /* Absolute path of the state directory. */
 int state_path(char *ret, size_t size, const char *home, struct err *e);
+/* The state directory itself, for small things that can be made again; -1 when there is none. */
+int state_cache(const char *home);
+/* runs/ID.net.jsonl, append-only: what a run's gateway writes down. Kept as long as its receipt. */
+int state_open_journal(const char *home, const char *id, struct err *e);
 int state_save_run(const char *home, const char *id, const void *json, size_t n, struct err *e);
 /* id NULL: the latest. */
 int state_load_run(const char *home, const char *id, struct buf *ret, struct err *e);

@@ -17,7 +17,9 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "core/live.h"
 #include "core/observe.h"
+#include "core/prompt.h"
 #include "engine/decoys.h"
 #include "engine/init.h"
 #include "os/fuse.h"
@@ -35,8 +37,11 @@ enum {
 	FD_NOTIFY,
 	FD_NOTICES,
 	FD_DECOY,
+	FD_LIVE,
+	FD_PROMPT,
 	FD_TERMINAL,
-	FD_NUM = FD_TERMINAL + TERMINAL_FDS
+	FD_NUM = FD_TERMINAL + TERMINAL_FDS +
+		 NETWORK_FDS_MAX /* the terminal's, then the network's */
 };
 
 struct loop {
@@ -46,6 +51,8 @@ struct loop {
 	struct observer observer;
 	struct decoyfs decoyfs;
 	struct decoy_slots slots;
+	struct live live;
+	struct prompt prompt;
 	uint64_t deadline_ms, kill_ms;
 	bool go;   /* said: from now on there is, or will be, a command */
 	bool over; /* EXIT or FAILED seen, or control closed */
@@ -92,6 +99,18 @@ static void on_decoy(void *arg, size_t slot, const char *name, enum decoy_op op,
 	record_notice(l->s->record, &n);
 }
 
+/* For decisions and new rules from outside, while it runs. Nobody waits for this. */
+static void open_live(struct loop *l)
+{
+	struct network *n = l->s->network;
+	struct err why = ERR_INIT;
+
+	if (n->policy)
+		prompt_open(&l->prompt, l->s->terminal->is_tty[0]);
+	if (n->policy && live_open(&l->live, n->home, n->run_id, &why) < 0)
+		strlist_add(&n->notes, "this run could not be talked to while it ran");
+}
+
 /* READY: the sandbox stands locked down and waits. Place it, watch it, let it go. */
 static int on_ready(struct loop *l)
 {
@@ -105,6 +124,7 @@ static int on_ready(struct loop *l)
 	go.fd_mask = (1u << n) - 1;
 	go.status = (s->cgroup->has & CGROUP_HAS_MEMORY ? GO_CGROUP_MEMORY : 0) |
 		    (s->cgroup->has & CGROUP_HAS_PIDS ? GO_CGROUP_PIDS : 0);
+	network_take(s->network, s->sandbox);
 	l->observer.listener = s->sandbox->fd[SANDBOX_FD_NOTIFY];
 	l->decoyfs.dev_fd = s->sandbox->fd[SANDBOX_FD_DECOY];
 	if (s->timeout_ms != LIMIT_NONE)
@@ -116,12 +136,14 @@ static int on_ready(struct loop *l)
 		return err_set(l->e, -r, "start the command");
 	l->go = true;
 	l->s->gone(l->s->meanwhile_arg);
+	open_live(l);
 	return 0;
 }
 
 /*
- * Stop as a job of our own shell, and continue the command when we are continued. Without a shell that
- * could do that (an orphaned process group) the kernel ignores the signal, and both go on at once.
+ * Stop as a job of our own shell, and continue the command when we are continued. Without a shell
+ * that could do that (an orphaned process group) the kernel ignores the signal, and both go on at
+ * once.
  */
 static void stop_with_it(struct loop *l)
 {
@@ -193,6 +215,10 @@ static void on_control(struct loop *l)
 		break;
 	case CONTROL_FAILED:
 		on_failed(l, &m);
+		break;
+	case CONTROL_CONNECTED:
+		network_connected(l->s->network, l->s->sandbox->fd[SANDBOX_FD_INNER]);
+		close_fd(&l->s->sandbox->fd[SANDBOX_FD_INNER]);
 		break;
 	case CONTROL_EXIT:
 		l->out->started = true;
@@ -322,10 +348,14 @@ static void loop_once(struct loop *l)
 		[FD_NOTIFY] = {.fd = b->fd[SANDBOX_FD_NOTIFY], .events = POLLIN},
 		[FD_NOTICES] = {.fd = b->fd[SANDBOX_FD_NOTICES], .events = POLLIN},
 		[FD_DECOY] = {.fd = b->fd[SANDBOX_FD_DECOY], .events = POLLIN},
+		[FD_LIVE] = {.fd = l->live.fd, .events = POLLIN},
+		[FD_PROMPT] = {.fd = l->prompt.asked ? l->prompt.fd : -1, .events = POLLIN},
 	};
 	int tty_n = terminal_fds(l->s->terminal, p + FD_TERMINAL);
+	struct pollfd *net = p + FD_TERMINAL + tty_n;
+	int net_n = network_fds(l->s->network, net);
 
-	if (poll(p, (nfds_t)(FD_TERMINAL + tty_n), wait_ms(l)) < 0 && errno != EINTR)
+	if (poll(p, (nfds_t)(FD_TERMINAL + tty_n + net_n), wait_ms(l)) < 0 && errno != EINTR)
 		return;
 	/* Watchers first: what the command did is known before it is known to have ended. */
 	if (p[FD_NOTIFY].revents && observer_serve(&l->observer) < 0)
@@ -336,6 +366,13 @@ static void loop_once(struct loop *l)
 		on_notices(l);
 	if (tty_n)
 		terminal_handle(l->s->terminal, p + FD_TERMINAL, tty_n);
+	if (p[FD_LIVE].revents)
+		live_serve(&l->live, l->s->network);
+	if (p[FD_PROMPT].revents)
+		prompt_read(&l->prompt, l->s->network);
+	if (net_n)
+		network_handle(l->s->network, net, net_n, b);
+	prompt_show(&l->prompt, l->s->network);
 	if (p[FD_SIGNAL].revents)
 		on_signal(l);
 	if (p[FD_CONTROL].revents && !l->over) /* a signal may just have ended it */
@@ -381,6 +418,7 @@ static void end_sandbox(struct loop *l)
 	if (l->rc < 0 || l->out->lost)
 		signal_init(b, SIGKILL);
 	close_fd(&b->control);
+	network_finish(l->s->network);
 	if (l->rc == 0 && !l->out->lost && l->s->pid_namespace)
 		l->s->meanwhile(l->s->meanwhile_arg, l->out);
 	while (waitpid(b->pid, &status, 0) < 0 && errno == EINTR)
@@ -401,7 +439,7 @@ static void end_sandbox(struct loop *l)
 
 int supervise(struct supervise *s, struct outcome *ret, struct err *e)
 {
-	struct loop l = {.s = s, .out = ret, .e = e};
+	struct loop l = {.s = s, .out = ret, .e = e, .live = LIVE_INIT, .prompt = PROMPT_INIT};
 
 	*ret = (struct outcome){0};
 	l.observer = (struct observer){.listener = -1,
@@ -422,6 +460,8 @@ int supervise(struct supervise *s, struct outcome *ret, struct err *e)
 		loop_once(&l);
 	if (l.observer.lost) /* a call that could not be looked at may have changed a file */
 		s->record->files_full = true;
+	live_close(&l.live);
+	prompt_close(&l.prompt);
 	end_sandbox(&l);
 	observer_done(&l.observer);
 	terminal_finish(s->terminal);

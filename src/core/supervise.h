@@ -5,7 +5,8 @@
  * Purpose: bring the sandbox to GO, copy the terminal, serve the watchers, forward signals, enforce
  *          the time limit, and come back with how it ended and nothing left running.
  * Trust:   control messages and notices come from inside the boundary: checked, bounded, data only.
- * Failure: whatever happens here, the sandbox's first process is killed and reaped before returning.
+ * Failure: whatever happens here, the sandbox's first process is killed and reaped before
+ *          returning.
  */
 #ifndef CROFT_CORE_SUPERVISE_H
 #define CROFT_CORE_SUPERVISE_H
@@ -14,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/network.h"
 #include "core/record.h"
 #include "core/terminal.h"
 #include "engine/engine.h"
@@ -30,8 +32,8 @@ struct outcome {
 };
 
 /*
- * The signals that a supervisor takes over, except those the caller had told us to ignore (nohup): from
- * before anything is made until everything is gone, so that none can end us in between.
+ * The signals that a supervisor takes over, except those the caller had told us to ignore (nohup):
+ * from before anything is made until everything is gone, so that none can end us in between.
  */
 struct signals {
 	int fd;
@@ -50,6 +52,7 @@ struct supervise {
 	struct cgroup *cgroup;
 	struct terminal *terminal;
 	struct record *record;
+	struct network *network;
 	const char *workspace;
 	const char *const *scratch; /* trees of the sandbox's own; NULL-terminated */
 	uint64_t timeout_ms;        /* LIMIT_NONE: none */
@@ -60,8 +63,8 @@ struct supervise {
 	void (*meanwhile)(void *arg, const struct outcome *o);
 	void *meanwhile_arg;
 	void (*gone)(void *arg); /* GO was said: the command will have its descriptors */
-	bool pid_namespace; /* the sandbox ends with its first process */
-	bool refuse; /* only end the sandbox: it may not begin */
+	bool pid_namespace;      /* the sandbox ends with its first process */
+	bool refuse;             /* only end the sandbox: it may not begin */
 };
 
 /* Returns 0 with *ret filled, or -errno with the reason why the command never started. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Why: a stored receipt read back. Receipts are our own JSON, which is YAML, so the parser we already
+ * Why: a stored receipt read back. Receipts are our own JSON, which is YAML, so the parser we
+ *      already
  * have reads them; still nothing about their shape is assumed, since the file may have been edited.
  */
 #include "core/why.h"
@@ -51,8 +52,15 @@ static void show_denial(yaml_document_t *d, const yaml_node_t *n, struct buf *ou
 	str_show(out, id, strlen(id));
 	buf_addc(out, '\n');
 	show(out, "denied", text_of(d, n, "operation"));
+	if (text_of(d, n, "host")[0]) {
+		show(out, "host", text_of(d, n, "host"));
+		show(out, "port", text_of(d, n, "port"));
+		show(out, "method", text_of(d, n, "method"));
+	}
 	show(out, "path", text_of(d, n, "path"));
 	show(out, "because", text_of(d, n, "rule"));
+	if (text_of(d, n, "reason")[0])
+		show(out, "reason", text_of(d, n, "reason"));
 	show(out, "allow", text_of(d, n, "allow_with"));
 	show(out, "times", text_of(d, n, "count"));
 	show(out, "seen by", text_of(d, n, "seen_by"));
@@ -67,6 +75,14 @@ static void json_denial(yaml_document_t *d, const yaml_node_t *n, struct json *j
 	json_object(j, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
 		json_str(j, keys[i], text_of(d, n, keys[i]));
+	if (text_of(d, n, "host")[0]) {
+		json_str(j, "host", text_of(d, n, "host"));
+		str_u64(text_of(d, n, "port"), UINT16_MAX, &count);
+		json_uint(j, "port", count);
+		json_str(j, "method", text_of(d, n, "method"));
+		json_str(j, "reason", text_of(d, n, "reason"));
+		count = 0;
+	}
 	str_u64(text_of(d, n, "count"), UINT64_MAX, &count);
 	json_uint(j, "count", count);
 	json_end(j);

@@ -1,0 +1,585 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a sandbox's network needs before and after its life: see network.h. */
+#include "core/network.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "core/authority.h"
+#include "core/network_impl.h"
+#include "core/secret.h"
+#include "core/state.h"
+#include "core/truststore.h"
+#include "engine/init.h"
+#include "net/placeholder.h"
+#include "os/capture.h"
+#include "os/landlock.h"
+#include "os/path.h"
+
+const char *const network_state_names[] = {"not wanted", "not needed", "served", "ended early"};
+static_assert(ARRAY_SIZE(network_state_names) == NETWORK_STATE_NUM, "one name per state");
+
+/* ---- before ---- */
+
+/*
+ * In libexec next to croft's bin, otherwise beside croft: never by PATH or environment, and never
+ * at a second place where the first has none, for a sandbox might be able to make it there.
+ */
+int network_program(char *ret, size_t size, struct err *e)
+{
+	char own[2048];
+	ssize_t len = readlink("/proc/self/exe", own, sizeof(own));
+	char *slash;
+
+	if (len <= 0 || (size_t)len >= sizeof(own))
+		return err_set(e, len < 0 ? errno : ENAMETOOLONG, "find croft's own program");
+	own[len] = '\0';
+	slash = strrchr(own, '/');
+	if (!slash)
+		return err_set(e, ENOENT, "find croft's own program");
+	*slash = '\0';
+	if (str_ends(own, "/bin")) {
+		own[strlen(own) - 4] = '\0';
+		snprintf(ret, size, "%s/libexec/croft/croft-gateway", own);
+	} else {
+		snprintf(ret, size, "%s/croft-gateway", own);
+	}
+	return 0;
+}
+
+static int find_gateway(struct network *n, const struct policy *p, struct err *e)
+{
+	int r = network_program(n->program, sizeof(n->program), e);
+	char real[PATH_MAX];
+
+	if (r < 0)
+		return r;
+	if (access(n->program, X_OK) < 0 || !realpath(n->program, real))
+		return err_refuse(e,
+			"the policy has network rules, but croft-gateway, which carries them, is "
+			"not "
+			"installed (%s); install it, or remove the rules",
+			n->program);
+	/* Files are made read-only, wherever they are; a symlink cannot be. */
+	if (!str_eq(n->program, real) && policy_access(p, n->program, NULL) == ACCESS_WRITE)
+		return err_refuse(e,
+			"%s is a symlink that the sandbox could change, and croft would start what "
+			"it "
+			"leads to; put a copy of croft-gateway there, or croft elsewhere",
+			n->program);
+	return 0;
+}
+
+static int random_hex(char *out, size_t digits, struct err *e)
+{
+	uint8_t raw[64];
+
+	if (getrandom(raw, digits / 2, 0) != (ssize_t)(digits / 2))
+		return err_set(e, EIO, "get random bytes");
+	for (size_t i = 0; i < digits / 2; i++)
+		snprintf(out + 2 * i, 3, "%02x", raw[i]);
+	return 0;
+}
+
+/* What the sandbox holds instead of each secret. The values stay where they are. */
+static int make_placeholders(struct network *n, struct err *e)
+{
+	if (!n->policy->secrets_n)
+		return 0;
+	if (getrandom(n->seed, sizeof(n->seed), 0) != (ssize_t)sizeof(n->seed))
+		return err_set(e, EIO, "get random bytes");
+	n->placeholders = calloc(n->policy->secrets_n, sizeof(*n->placeholders));
+	if (!n->placeholders)
+		return err_set(e, ENOMEM, "make placeholders");
+	for (size_t i = 0; i < n->policy->secrets_n; i++) {
+		const struct net_secret *s = &n->policy->secrets[i];
+		size_t len;
+
+		if (secret_length(s->name, &len, e) < 0) {
+			e->kind = ERR_REFUSED;
+			return -e->errnum;
+		}
+		n->placeholders[i] = calloc(1, len + 1);
+		if (!n->placeholders[i])
+			return err_set(e, ENOMEM, "make placeholders");
+		placeholder_make(n->placeholders[i], len, n->seed, s->name);
+	}
+	return 0;
+}
+
+static int listen_on(uint16_t port, int *ret, uint16_t *ret_port)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET,
+		.sin_port = htons(port),
+		.sin_addr = {htonl(INADDR_LOOPBACK)}};
+	cleanup_fd int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	socklen_t len = sizeof(a);
+	int one = 1;
+
+	if (fd < 0)
+		return -errno;
+	if (port) /* a chosen port may still be remembered from the run before */
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(fd, 128) < 0 ||
+		getsockname(fd, (struct sockaddr *)&a, &len) < 0)
+		return -errno;
+	*ret_port = ntohs(a.sin_port);
+	*ret = take_fd(&fd);
+	return 0;
+}
+
+static int open_published(struct network *n, struct err *e)
+{
+	if (n->policy->publish_n > NETWORK_PUBLISH_MAX)
+		return err_invalid(e, "at most %d ports can be published", NETWORK_PUBLISH_MAX);
+	if (n->policy->publish_n && n->tier == TIER_PROCESS)
+		return err_refuse(e,
+			"the process tier has no network of its own, so nothing in it can be "
+			"published; use --tier namespace");
+	for (size_t i = 0; i < n->policy->publish_n; i++) {
+		uint16_t port;
+		int r = listen_on(n->policy->publish[i].host, &n->publish[i], &port);
+
+		if (r < 0)
+			return err_set(e, -r, "listen on 127.0.0.1:%u to publish port %u",
+				n->policy->publish[i].host, n->policy->publish[i].inside);
+	}
+	return 0;
+}
+
+static int open_proxy(struct network *n, struct err *e)
+{
+	int r;
+
+	if (landlock_abi() < 4)
+		return err_refuse(e,
+			"network rules in the process tier need Landlock ABI 4 (kernel 6.7), which "
+			"alone can hold the command to the gateway's port; use --tier namespace");
+	r = listen_on(0, &n->proxy, &n->proxy_port);
+	return r < 0 ? err_set(e, -r, "open a proxy port")
+		     : random_hex(n->token, GATEWAY_TOKEN_LEN, e);
+}
+
+/* Only to see what is asked for: without it the sandbox is as it would have been. */
+static void prepare_watch(struct network *n, const struct policy *p, enum tier tier)
+{
+	struct err e = ERR_INIT;
+
+	if (find_gateway(n, p, &e) == 0 && (tier != TIER_PROCESS || open_proxy(n, &e) == 0))
+		return;
+	n->policy = NULL;
+	n->state = NETWORK_NONE;
+	strlist_add(&n->notes,
+		"the network is not watched: croft-gateway is missing, or cannot serve this tier");
+}
+
+int network_prepare(struct network *n, const struct policy *p, enum tier tier, const char *run_id,
+	const char *home, bool watch, struct err *e)
+{
+	bool wanted = p->net && net_wanted(p->net);
+	int r;
+
+	*n = NETWORK_INIT;
+	for (size_t i = 0; i < NETWORK_PUBLISH_MAX; i++)
+		n->publish[i] = n->waiting[i] = -1;
+	if (!wanted && !(p->net && watch && !p->net->secrets_n)) /* to watch, no secret is needed */
+		return 0;
+	n->policy = p->net;
+	n->home = home;
+	n->tier = tier;
+	n->state = NETWORK_IDLE;
+	n->ask_timeout_ms = p->net->ask_timeout_ms;
+	snprintf(n->run_id, sizeof(n->run_id), "%s", run_id);
+	if (!wanted) {
+		prepare_watch(n, p, tier);
+		return 0;
+	}
+	if ((r = find_gateway(n, p, e)) < 0 || (r = make_placeholders(n, e)) < 0 ||
+		(r = open_published(n, e)) < 0)
+		return r;
+	return tier == TIER_PROCESS ? open_proxy(n, e) : 0;
+}
+
+/* Java keeps its own list of authorities; only where there is one does it need ours. */
+static bool host_has_java(void)
+{
+	for (const char *const *p = truststore_java_paths; *p; p++)
+		if (access(*p, R_OK) == 0)
+			return true;
+	return false;
+}
+
+static bool wants_trust(const struct network *n)
+{
+	return n->policy && net_inspects(n->policy);
+}
+
+void network_request(const struct network *n, struct request *r)
+{
+	if (!n->policy)
+		return;
+	r->capture = n->tier != TIER_PROCESS;
+	r->proxy_port = n->proxy_port;
+	if (wants_trust(n))
+		r->trust = 1u << TRUST_BUNDLE | 1u << TRUST_CA |
+			   (host_has_java() ? 1u << TRUST_JAVA : 0);
+}
+
+static bool add_env(struct strlist *env, const char *name, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+static bool add_env(struct strlist *env, const char *name, const char *fmt, ...)
+{
+	cleanup_buf struct buf b = BUF_INIT(8192);
+	va_list ap;
+
+	buf_addf(&b, "%s=", name);
+	va_start(ap, fmt);
+	buf_addv(&b, fmt, ap);
+	va_end(ap);
+	for (size_t i = 0; i < env->n; i++)
+		if (strncmp(env->v[i], buf_str(&b), strlen(name) + 1) == 0) {
+			char *v = buf_take(&b);
+
+			if (!v)
+				return false;
+			free(env->v[i]);
+			env->v[i] = v;
+			return true;
+		}
+	return !b.failed && strlist_add(env, buf_str(&b));
+}
+
+/*
+ * Plain http:// throughout: some clients fail at once when they meet a scheme of SOCKS they do not
+ * know.
+ */
+/* The NULL that envp ends with, in a slot beyond the entries. */
+static bool end_env(struct strlist *env)
+{
+	if (env->n == env->cap) {
+		char **v = realloc(env->v, (env->cap + 1) * sizeof(*v));
+
+		if (!v)
+			return false;
+		env->v = v;
+		env->cap++;
+	}
+	env->v[env->n] = NULL;
+	return true;
+}
+
+static bool add_proxy_env(const struct network *n, struct strlist *env)
+{
+	static const char *const http[] = {
+		"http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"};
+	static const char *const all[] = {"all_proxy", "ALL_PROXY"};
+	static const char *const none[] = {"no_proxy", "NO_PROXY"};
+	bool ok = add_env(env, "NODE_USE_ENV_PROXY", "1");
+
+	for (size_t i = 0; ok && i < ARRAY_SIZE(http); i++)
+		ok = add_env(env, http[i], "http://croft:%s@127.0.0.1:%u", n->token, n->proxy_port);
+	for (size_t i = 0; ok && i < ARRAY_SIZE(all); i++)
+		ok = add_env(env, all[i], "http://croft:%s@127.0.0.1:%u", n->token, n->proxy_port);
+	for (size_t i = 0; ok && i < ARRAY_SIZE(none); i++)
+		ok = add_env(env, none[i], "localhost,127.0.0.1,::1");
+	return ok;
+}
+
+int network_environ(const struct network *n, struct strlist *env, const char *trust_dir,
+	const struct policy *p, struct err *e)
+{
+	bool ok = true;
+
+	if (!n->policy)
+		return 0;
+	for (size_t i = 0; ok && i < n->policy->secrets_n; i++)
+		ok = add_env(env, n->policy->secrets[i].env, "%s", n->placeholders[i]);
+	if (ok && n->proxy >= 0)
+		ok = add_proxy_env(n, env);
+	if (!ok || !end_env(env))
+		return err_set(e, ENOMEM, "build the environment");
+	if (!wants_trust(n))
+		return 0;
+	return truststore_env(env, trust_dir, host_has_java(), p->env_set, p->env_set_n, e);
+}
+
+/* ---- trust ---- */
+
+static int to_memfd(const char *name, const void *p, size_t len, struct err *e)
+{
+	cleanup_fd int fd = memfd_create(name, MFD_CLOEXEC);
+	int r;
+
+	if (fd < 0)
+		return err_set(e, errno, "make a memory file");
+	r = fd_write_all(fd, p, len);
+	if (r < 0)
+		return err_set(e, -r, "write a memory file");
+	if (lseek(fd, 0, SEEK_SET) < 0)
+		return err_set(e, errno, "rewind a memory file");
+	return take_fd(&fd);
+}
+
+int network_memfd(const char *name, const void *p, size_t len, struct err *e)
+{
+	return to_memfd(name, p, len, e);
+}
+
+static int open_first(const char *const *paths)
+{
+	for (; *paths; paths++) {
+		int fd = open(*paths, O_RDONLY | O_CLOEXEC);
+
+		if (fd >= 0)
+			return fd;
+	}
+	return -1;
+}
+
+/* Java's list of authorities, whole: the host's bundle and ours. */
+static int make_java(struct network *n, struct buf *out, struct err *e)
+{
+	cleanup_buf struct buf bundle = BUF_INIT(TRUSTSTORE_BUNDLE_MAX);
+	cleanup_fd int host = open_first(truststore_bundle_paths);
+	int r = truststore_bundle(&bundle, &n->ca, host, e);
+
+	return r < 0 ? r : truststore_java(out, buf_str(&bundle), bundle.len, e);
+}
+
+/*
+ * What the first process needs to make Java's list: the ends that go around the host's own (in a
+ * pipe, *ret_parts), or the whole where the host's is of another kind.
+ */
+static int send_java(struct network *n, bool *ret_parts, struct err *e)
+{
+	cleanup_buf struct buf head = BUF_INIT(4096), tail = BUF_INIT(4096),
+			       whole = BUF_INIT(TRUSTSTORE_JAVA_MAX);
+	cleanup_fd int own = open_first(truststore_java_paths), cache = state_cache(n->home);
+	int pipe_fd[2], r;
+
+	r = own >= 0 ? truststore_java_parts(&head, &tail, &n->ca, own, cache, e) : 0;
+	*ret_parts = r == 1;
+	if (r < 0)
+		return r;
+	if (r == 0) {
+		r = make_java(n, &whole, e);
+		return r < 0 ? r : to_memfd("java", whole.data, whole.len, e);
+	}
+	if (pipe2(pipe_fd, O_CLOEXEC) < 0)
+		return err_set(e, errno, "make a pipe");
+	buf_add(&head, tail.data, tail.len);
+	r = head.failed ? -ENOMEM : fd_write_all(pipe_fd[1], head.data, head.len);
+	close(pipe_fd[1]);
+	if (r == 0)
+		return pipe_fd[0];
+	close(pipe_fd[0]);
+	return err_set(e, -r, "write to a pipe");
+}
+
+static int write_trust(int dir, const char *name, const struct buf *b, struct err *e)
+{
+	cleanup_fd int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0400);
+	int r;
+
+	if (fd < 0)
+		return err_set(e, errno, "make %s", name);
+	r = fd_write_all(fd, b->data, b->len);
+	return r < 0 ? err_set(e, -r, "write %s", name) : 0;
+}
+
+/* Where there is no private root: files in the command's own directory. */
+static int put_trust(struct network *n, const char *scratch, const struct buf *ca, struct err *e)
+{
+	cleanup_buf struct buf bundle = BUF_INIT(TRUSTSTORE_BUNDLE_MAX),
+			       java = BUF_INIT(TRUSTSTORE_JAVA_MAX);
+	cleanup_fd int dir = open(scratch, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	cleanup_fd int host = open_first(truststore_bundle_paths);
+	int r = truststore_bundle(&bundle, &n->ca, host, e);
+
+	if (r == 0)
+		r = write_trust(dir, trust_file_names[TRUST_BUNDLE], &bundle, e);
+	if (r == 0)
+		r = write_trust(dir, trust_file_names[TRUST_CA], ca, e);
+	if (r == 0 && host_has_java() && (r = make_java(n, &java, e)) == 0)
+		r = write_trust(dir, trust_file_names[TRUST_JAVA], &java, e);
+	return r;
+}
+
+int network_trust(struct network *n, int control, const char *scratch, struct err *e)
+{
+	cleanup_buf struct buf ca = BUF_INIT(AUTHORITY_PEM_MAX);
+	struct control_msg m = {.type = CONTROL_TRUST};
+	cleanup_fd int java = -1;
+	bool parts = false;
+	int r;
+
+	if (!wants_trust(n))
+		return 0;
+	if ((r = authority_make(&n->ca, n->run_id, e)) < 0)
+		return r;
+	authority_pem(&n->ca, &ca);
+	if (scratch)
+		return put_trust(n, scratch, &ca, e);
+	if (ca.failed || ca.len >= sizeof(m.msg))
+		return err_set(e, E2BIG, "send the sandbox's certificate");
+	memcpy(m.msg, ca.data, ca.len);
+	if (host_has_java() && (java = send_java(n, &parts, e)) < 0)
+		return java;
+	m.status = parts;
+	m.fd_mask = java >= 0;
+	r = control_send(control, &m, &java, java >= 0);
+	return r < 0 ? err_set(e, -r, "send the sandbox's certificate") : 0;
+}
+
+/* ---- after ---- */
+
+/* "Udp: a b c" lines of names and numbers come in pairs; the column called NoPorts is wanted. */
+static uint64_t no_ports(const char *text, const char *prefix)
+{
+	const char *names = strstr(text, prefix), *values;
+	size_t column = 0;
+
+	if (!names || !(values = strstr(names + 1, prefix)))
+		return 0;
+	for (const char *p = names; *p && *p != '\n'; column++) {
+		size_t len = strcspn(p, " \n");
+
+		if (len == 7 && strncmp(p, "NoPorts", 7) == 0)
+			break;
+		p += len + (p[len] == ' ');
+		if (*p == '\n')
+			return 0;
+	}
+	for (; column > 0; column--) {
+		values += strcspn(values, " \n");
+		values += *values == ' ';
+	}
+	return strtoull(values, NULL, 10);
+}
+
+/*
+ * Datagrams that found no socket: the namespace counts them, and its files outlive its processes.
+ */
+void network_count(struct network *n)
+{
+	static const char *const names[] = {"Udp:", "Udp6NoPorts"};
+
+	for (int i = 0; i < 2; i++) {
+		char text[16384];
+		ssize_t len =
+			n->counters[i] < 0 ? -1 : pread(n->counters[i], text, sizeof(text) - 1, 0);
+		const char *at;
+
+		if (len <= 0)
+			continue;
+		text[len] = '\0';
+		if (i == 0)
+			n->datagrams_refused += no_ports(text, names[i]);
+		else if ((at = strstr(text, names[i])))
+			n->datagrams_refused += strtoull(at + strlen(names[i]), NULL, 10);
+	}
+}
+
+void network_done(struct network *n)
+{
+	authority_wipe(&n->ca);
+	for (int i = 0; i < 4; i++)
+		close_fd(&n->listen[i]);
+	for (int i = 0; i < NETWORK_PUBLISH_MAX && n->policy; i++) {
+		close_fd(&n->publish[i]);
+		close_fd(&n->waiting[i]);
+	}
+	close_fd(&n->proxy);
+	close_fd(&n->sock);
+	close_fd(&n->keeper_sock);
+	close_fd(&n->journal);
+	close_fd(&n->counters[0]);
+	close_fd(&n->counters[1]);
+	for (size_t i = 0; n->placeholders && i < n->policy->secrets_n; i++)
+		free(n->placeholders[i]);
+	free(n->placeholders);
+	free(n->new_policy);
+	for (size_t i = 0; i < n->denials_n; i++) {
+		struct network_denial *d = &n->denials[i];
+
+		free(d->host), free(d->method), free(d->path), free(d->rule), free(d->why),
+			free(d->fix);
+	}
+	free(n->denials);
+	for (size_t i = 0; i < n->hosts_n; i++)
+		free(n->hosts[i].host), free(n->hosts[i].rule);
+	free(n->hosts);
+	for (size_t i = 0; i < n->asks_n; i++)
+		free(n->asks[i].host), free(n->asks[i].method), free(n->asks[i].path);
+	free(n->asks);
+	strlist_done(&n->notes);
+	*n = NETWORK_INIT;
+}
+
+/* ---- in the receipt ---- */
+
+void network_denials_json(const void *arg, struct json *j, const char *run_id, size_t first)
+{
+	const struct network *n = arg;
+
+	for (size_t i = 0; i < n->denials_n; i++) {
+		const struct network_denial *d = &n->denials[i];
+
+		json_object(j, NULL);
+		json_strf(j, "id", "%s.%zu", run_id, first + i + 1);
+		json_str(j, "path", d->path);
+		json_str(j, "operation", "network");
+		json_str(j, "host", d->host);
+		json_uint(j, "port", d->port);
+		json_str(j, "method", d->method);
+		json_str(j, "rule", d->rule[0] ? d->rule : "no rule grants it");
+		json_str(j, "reason", d->why);
+		json_str(j, "allow_with", d->fix);
+		json_str(j, "seen_by", "gateway");
+		json_uint(j, "count", d->count);
+		json_end(j);
+	}
+}
+
+void network_json(const struct network *n, struct json *j)
+{
+	json_object(j, "network");
+	json_str(j, "gateway", network_state_names[n->state]);
+	json_str(j, "mode", !n->policy ? NULL : n->tier == TIER_PROCESS ? "proxy" : "transparent");
+	json_uint(j, "connections", n->connections);
+	json_uint(j, "requests", n->requests);
+	json_uint(j, "up_b", n->up_b);
+	json_uint(j, "down_b", n->down_b);
+	json_uint(j, "datagrams_refused", n->datagrams_refused);
+	json_array(j, "hosts");
+	for (size_t i = 0; i < n->hosts_n; i++) {
+		const struct network_host *h = &n->hosts[i];
+
+		json_object(j, NULL);
+		json_str(j, "host", h->host);
+		json_uint(j, "port", h->port);
+		json_str(j, "rule", h->rule);
+		json_str(j, "mode", net_mode_names[h->mode]);
+		json_uint(j, "connections", h->connections);
+		json_uint(j, "requests", h->requests);
+		json_uint(j, "up_b", h->up_b);
+		json_uint(j, "down_b", h->down_b);
+		json_end(j);
+	}
+	json_end(j);
+	json_end(j);
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The supervisor's side of a sandbox's network.
+ *
+ * Purpose: decide what the sandbox needs (captured sockets, a proxy port, an authority,
+ *          placeholders), hold its listening sockets while nobody uses them, start the gateway when
+ *          somebody does, take down what it tells, end it with the command.
+ * Order:   network_prepare() before the plan -> network_request(), network_environ() -> the sandbox
+ *          starts -> network_trust() -> READY: network_take() -> network_fds()/network_handle() in
+ *          the loop -> network_finish() when the command has ended -> network_done().
+ * Trust:   what the gateway says is data from a process that parses hostile bytes: bounded and
+ *          escaped.
+ * Failure: a gateway that dies leaves the sandbox without a network, and the receipt says so.
+ */
+#ifndef CROFT_CORE_NETWORK_H
+#define CROFT_CORE_NETWORK_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "engine/engine.h"
+#include "ipc/gateway.h"
+#include "policy/net.h"
+
+#define NETWORK_DENIALS_MAX 256
+#define NETWORK_HOSTS_MAX 256
+#define NETWORK_ASKS_MAX 64
+#define NETWORK_PUBLISH_MAX 16
+#define NETWORK_FDS_MAX (8 + NETWORK_PUBLISH_MAX)
+
+enum network_state {
+	NETWORK_NONE,   /* the policy has no network */
+	NETWORK_IDLE,   /* sockets are held here; no gateway yet */
+	NETWORK_SERVED, /* by a gateway */
+	NETWORK_LOST,   /* the gateway ended before the command */
+	NETWORK_STATE_NUM
+};
+extern const char *const network_state_names[NETWORK_STATE_NUM];
+
+struct network_denial {
+	char *host, *method, *path, *rule, *why, *fix;
+	uint16_t port;
+	uint32_t status;
+	uint64_t count;
+};
+
+struct network_host {
+	char *host, *rule;
+	uint16_t port;
+	enum net_mode mode;
+	uint64_t connections, requests, up_b, down_b;
+};
+
+struct network_ask {
+	uint64_t id;
+	char *host, *method, *path;
+	uint16_t port;
+	uint64_t since_ms;
+};
+
+struct network {
+	const struct net_policy *policy; /* NULL: none wanted */
+	const char *home;
+	char run_id[40];
+	char program[4096]; /* croft-gateway */
+	enum tier tier;
+	enum network_state state;
+	int listen[4]; /* captured, in the order of enum capture_fd */
+	int proxy;     /* process tier */
+	uint16_t proxy_port;
+	char token[GATEWAY_TOKEN_LEN + 1];
+	uint8_t seed[32]; /* of the placeholders */
+	char **placeholders;
+	struct gateway_ca ca;
+	int sock;
+	pid_t pid, keeper; /* 0: none, or reaped */
+	int keeper_sock;
+	int journal;
+	char *new_policy; /* text of a generation that was set while running */
+	int publish[NETWORK_PUBLISH_MAX];
+	int waiting
+		[NETWORK_PUBLISH_MAX]; /* accepted, until the sandbox answers CONNECTED; in order */
+	uint16_t waiting_port[NETWORK_PUBLISH_MAX];
+	size_t waiting_n;
+	struct network_denial *denials;
+	size_t denials_n;
+	uint64_t denials_lost;
+	struct network_host *hosts;
+	size_t hosts_n;
+	struct network_ask *asks;
+	size_t asks_n;
+	uint64_t ask_timeout_ms; /* the gateway has denied what is older */
+	struct strlist notes;    /* degradations */
+	unsigned notes_told;     /* by the gateway and the keeper */
+	uint64_t connections, requests, up_b, down_b;
+	uint64_t datagrams_refused;
+	int counters[2]; /* of the namespace: /proc/PID/net/snmp, snmp6 */
+	bool ending;     /* END was said */
+	bool done;       /* DONE came after it */
+};
+
+#define NETWORK_INIT                                                                               \
+	((struct network){.listen = {-1, -1, -1, -1},                                              \
+		.proxy = -1,                                                                       \
+		.sock = -1,                                                                        \
+		.keeper_sock = -1,                                                                 \
+		.journal = -1,                                                                     \
+		.counters = {-1, -1},                                                              \
+		.notes = {.max = 64}})
+
+/* Where croft-gateway must be, whether it is there or not. */
+int network_program(char *ret, size_t size, struct err *e);
+/*
+ * Everything that can be refused is refused here: a missing gateway, secret, port. `watch`: a
+ * policy without network rules gets a gateway as well, if there is one to be had, which refuses
+ * everything and tells what.
+ */
+int network_prepare(struct network *n, const struct policy *p, enum tier tier, const char *run_id,
+	const char *home, bool watch, struct err *e);
+void network_request(const struct network *n, struct request *r);
+/* trust_dir: where the command finds the trust files; NULL: there are none. */
+int network_environ(const struct network *n, struct strlist *env, const char *trust_dir,
+	const struct policy *p, struct err *e);
+/* Make the authority and hand its public part over: by CONTROL_TRUST, or as files in `scratch`. */
+int network_trust(struct network *n, int control, const char *scratch, struct err *e);
+void network_take(struct network *n, struct sandbox *b);
+/* What to poll; returns how many. */
+int network_fds(struct network *n, struct pollfd p[NETWORK_FDS_MAX]);
+void network_handle(struct network *n, const struct pollfd *p, int count, struct sandbox *b);
+/* CONTROL_CONNECTED came; fd -1: nobody listens there. */
+void network_connected(struct network *n, int fd);
+/* The command has ended: end the gateway and hear what it has to say. */
+void network_finish(struct network *n);
+void network_done(struct network *n);
+
+/* Forget the asks whose time is over. */
+void network_expire(struct network *n);
+/* The ask that has waited longest, or NULL; those whose time is over are forgotten. */
+const struct network_ask *network_first_ask(struct network *n);
+/* A verdict on an ask. -ENOENT: no such. */
+int network_answer(struct network *n, uint64_t id, enum net_effect effect, uint64_t for_ms);
+/* A new generation, as text. */
+int network_swap(struct network *n, const char *text, size_t len, struct err *e);
+
+void network_json(const struct network *n, struct json *j);
+/* For record_json(): arg is a struct network. */
+void network_denials_json(const void *arg, struct json *j, const char *run_id, size_t first);
+
+#endif

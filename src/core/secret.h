@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The store of secrets: $XDG_STATE_HOME/croft/secrets/NAME, one file each, 0600, in a directory
+ * 0700.
+ *
+ * Purpose: put in, take away, list and measure. The launcher never reads a value: a sandbox needs
+ *          only the length (for its placeholder), and the keeper reads values itself, through what
+ *          is handed to it.
+ * Trust:   the state directory is on the floor of every policy: no sandbox reads or writes it. A
+ *          file counts only if it is regular, ours, closed to others and has no second name;
+ *          nothing is followed.
+ * Failure: whatever does not look like that is refused by name, never skipped.
+ */
+#ifndef CROFT_CORE_SECRET_H
+#define CROFT_CORE_SECRET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "net/keeper_value.h"
+
+#define SECRETS_MAX 1024u /* stored ones that are listed */
+
+struct secret_info {
+	char name[SECRET_NAME_MAX + 1];
+	size_t len_b;
+	int64_t set_at;      /* Unix seconds */
+	const char *problem; /* why it cannot be used, or NULL; static text */
+};
+
+/* 0, or a sentence that says what a name looks like. */
+int secret_name_check(const char *name, struct err *e);
+/* The store, O_PATH | O_DIRECTORY. -ENOENT when nothing was ever stored. */
+int secret_dir_open(struct err *e);
+/* Length of the stored value in bytes, by the file's size: the value is not read. */
+int secret_length(const char *name, size_t *ret, struct err *e);
+/* Replace or make. A crash leaves the old value or the new one. */
+int secret_set(const char *name, const struct secret *value, struct err *e);
+int secret_remove(const char *name, struct err *e);
+/* All of them, by name; caller frees *ret. */
+int secret_list(struct secret_info **ret, size_t *ret_n, struct err *e);
+/*
+ * Named secrets for a keeper that can open nothing any more: the reading end of a socket in which
+ * each waits as an open file beside its name, in this order. The values are not read here. Returns
+ * the descriptor or -errno.
+ */
+int secret_handover(const char *const *names, size_t n, struct err *e);
+
+#endif
