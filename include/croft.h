@@ -3,9 +3,9 @@
  * libcroft: run commands behind a boundary.
  *
  * The path through this header is policy -> environment -> execute(name, input) -> receipt. Callers
- * see environments, commands and receipts, never engines. Functions return 0 (or a value) on success
- * and a negative errno on failure with croft_error() holding one sentence; nothing here prints or
- * exits. A struct croft is not thread-safe; use one per thread.
+ * see environments, commands and receipts, never engines. Functions return 0 (or a value) on
+ * success and a negative errno on failure with croft_error() holding one sentence; nothing here
+ * prints or exits. A struct croft is not thread-safe; use one per thread.
  */
 #ifndef CROFT_H
 #define CROFT_H
@@ -44,16 +44,21 @@ int croft_error_exit(const struct croft *c);
 
 /* Where the layers come from. Zero-initialise; unset members mean "as usual". */
 struct croft_policy_options {
-	const char *directory;   /* work there; the project is sought from it; NULL: current directory */
+	const char
+		*directory; /* work there; the project is sought from it; NULL: current directory */
 	const char *policy_file; /* --policy: replaces the user and project layers */
 	const char *profile;     /* --profile */
 	const char *tier;        /* --tier */
 	const char *const *read; /* each list NULL-terminated, or NULL */
 	const char *const *write;
 	const char *const *deny;
-	const char *const *hosts;
-	const char *const *env; /* "K" passes the caller's value, "K=V" sets */
-	const char *const *set; /* "limits.memory=2G" and other dotted keys */
+	const char *const *hosts;      /* "host[:port]" to allow */
+	const char *const *use;        /* bundles: "npm", "github-read" … */
+	const char *const *secrets;    /* "NAME@HOST[:PORT]" */
+	const char *const *publish;    /* "HOSTPORT:PORT" */
+	const char *const *host_ports; /* "PORT" */
+	const char *const *env;        /* "K" passes the caller's value, "K=V" sets */
+	const char *const *set;        /* "limits.memory=2G" and other dotted keys */
 };
 
 /* Resolve the layers into one policy. Nothing has run or been created when this fails. */
@@ -64,14 +69,30 @@ const char *croft_policy_digest(const struct croft_policy *p);
 /* Reports: caller frees *ret. */
 int croft_policy_show(
 	struct croft *c, const struct croft_policy *p, enum croft_format f, char **ret);
+/* path: of a file, or "host:port". */
 int croft_policy_explain(struct croft *c, const struct croft_policy *p, const char *path,
 	enum croft_format f, char **ret);
 int croft_policy_diff(struct croft *c, const struct croft_policy *a, const struct croft_policy *b,
 	enum croft_format f, char **ret); /* returns the number of differences */
 /* Check one file as the layer it would be, without resolving. */
 int croft_policy_check(struct croft *c, const char *file);
-/* Record the user's approval of the exact bytes of a project file (default: the project's croft.yaml). */
+/*
+ * Record the user's approval of the exact bytes of a project file (default: the project's
+ * croft.yaml).
+ */
 int croft_policy_trust(struct croft *c, const char *file, bool revoke, char **ret_text);
+
+/* ---- running sandboxes ---- */
+
+/*
+ * Connections that wait for a decision (network.ask), in every run of this user's. Caller frees
+ * *ret.
+ */
+int croft_pending(struct croft *c, enum croft_format f, char **ret);
+/* id as croft_pending() says; for_ms 0: this once. */
+int croft_decide(struct croft *c, const char *id, bool allow, unsigned long long for_ms);
+/* Swap the network rules of a running sandbox; what the new ones do not allow is closed. */
+int croft_policy_set(struct croft *c, const char *run, const struct croft_policy *p);
 
 /* ---- environment ---- */
 
@@ -89,8 +110,8 @@ int croft_env_plan(struct croft_env *e, const char *const *argv, enum croft_form
 
 /*
  * A file to be written on the user's behalf when the command has ended, such as a receipt. What is
- * below the workspace may have been planted there by a sandbox: no symlink in it is followed, and the
- * file is put in place whole, by rename, so that the command cannot have a hand in it.
+ * below the workspace may have been planted there by a sandbox: no symlink in it is followed, and
+ * the file is put in place whole, by rename, so that the command cannot have a hand in it.
  */
 struct croft_output;
 int croft_output_open(struct croft_env *e, const char *path, struct croft_output **ret);
@@ -107,8 +128,8 @@ struct croft_input {
 };
 
 /*
- * name: "exec". Runs to the end. The receipt exists whenever the command was started; a signal before
- * that is a failure. Meanwhile the caller's signals are taken over, and restored afterwards.
+ * name: "exec". Runs to the end. The receipt exists whenever the command was started; a signal
+ * before that is a failure. Meanwhile the caller's signals are taken over, and restored afterwards.
  */
 int croft_execute(struct croft_env *e, const char *name, const struct croft_input *in,
 	struct croft_receipt **ret);
@@ -120,14 +141,41 @@ const char *croft_receipt_id(const struct croft_receipt *r);
 const char *croft_receipt_json(struct croft_receipt *r);
 const char *croft_receipt_text(struct croft_receipt *r, bool verbose);
 
+/* ---- secrets ---- */
+
+/* A value on its way into the store: in locked memory, wiped when freed, given to no caller. */
+struct croft_secret;
+
+/* Where a value comes from: the first that is set. Zero-initialise; then it is `fd`. */
+struct croft_secret_source {
+	const char *file;    /* a file's content */
+	const char *command; /* what a shell command prints; it must end with status 0 */
+	const char *env;     /* a variable of the caller */
+	int fd;              /* what can be read there */
+	bool line;           /* fd: one line only, as from a terminal */
+};
+
+/* Is this a name that a secret may have? */
+int croft_secret_name(struct croft *c, const char *name);
+/* 16 to 4096 bytes without NUL, CR and LF; one newline at the end is cut. */
+int croft_secret_read(
+	struct croft *c, const struct croft_secret_source *s, struct croft_secret **ret);
+bool croft_secret_same(const struct croft_secret *a, const struct croft_secret *b);
+void croft_secret_free(struct croft_secret *s);
+/* Store under this name, in place of what was there. */
+int croft_secret_set(struct croft *c, const char *name, const struct croft_secret *s);
+int croft_secret_remove(struct croft *c, const char *name);
+/* Names, lengths and when they were set; never values. Caller frees *ret. */
+int croft_secret_list(struct croft *c, enum croft_format f, char **ret);
+
 /* ---- questions ---- */
 
 /* The word of the list that was probably meant, or NULL. */
 const char *croft_suggest(const char *word, const char *const *names, size_t n);
 
 /*
- * Why was this denied ("RUN" or "RUN.N"; NULL: the latest that is kept), and what would allow it. Only
- * runs with denials or limits hit are kept, the last 128.
+ * Why was this denied ("RUN" or "RUN.N"; NULL: the latest that is kept), and what would allow it.
+ * Only runs with denials or limits hit are kept, the last 128.
  */
 int croft_why(struct croft *c, const char *id, enum croft_format f, char **ret);
 /* What this machine can enforce. Returns 0 when the default tier holds, 1 when not. */
@@ -138,8 +186,8 @@ int croft_prove(
 /* Inside the sandbox: one probe, by id; exit status per src/prove/prove.h. */
 int croft_probe_main(int argc, char **argv);
 /*
- * Execute a command observed (the policy must say observe: full) and propose the narrowest policy as
- * a diff. Applies nothing. The receipt is returned as by croft_execute().
+ * Execute a command observed (the policy must say observe: full) and propose the narrowest policy
+ * as a diff. Applies nothing. The receipt is returned as by croft_execute().
  */
 int croft_learn(struct croft_env *e, const struct croft_input *in, enum croft_format f, char **ret,
 	struct croft_receipt **ret_receipt);

@@ -10,9 +10,9 @@ _croft() {
 		cur=${words[cword]} prev=${words[cword - 1]}
 	fi
 
-	local commands="run policy why doctor prove help version"
-	local policy="show check explain diff trust learn"
-	local policy_options="--policy --profile --read --write --deny --env --set --allow-host --tier
+	local commands="run policy secret pending allow deny why doctor prove help version"
+	local policy="show check explain diff trust set learn"
+	local policy_options="--policy --profile --read --write --deny --env --set --allow-host --use --secret --publish --host-port --tier
 		--memory --cpus --pids --disk --timeout --observe --workspace"
 	local learn_options="$policy_options --direct --discard --allow-degraded --json --quiet --verbose --help"
 	local run_options="$learn_options --dry-run"
@@ -57,7 +57,7 @@ _croft() {
 		COMPREPLY=($(compgen -e -- "$cur"))
 		return
 		;;
-	--memory | --cpus | --pids | --disk | --timeout | --set | --allow-host | --only)
+	--memory | --cpus | --pids | --disk | --timeout | --set | --allow-host | --use | --secret | --publish | --host-port | --only)
 		return
 		;;
 	--json)
@@ -95,6 +95,22 @@ _croft() {
 		else
 			compopt -o filenames 2>/dev/null
 			COMPREPLY=($(compgen -f -- "$cur"))
+		fi
+		;;
+	secret)
+		if ((cword == 2)); then
+			COMPREPLY=($(compgen -W "set ls rm" -- "$cur"))
+		elif [[ $prev == --from-file ]]; then
+			compopt -o filenames 2>/dev/null
+			COMPREPLY=($(compgen -f -- "$cur"))
+		elif [[ $prev == --from-env ]]; then
+			COMPREPLY=($(compgen -e -- "$cur"))
+		elif [[ ${words[2]} == set && $cur == -* ]]; then
+			COMPREPLY=($(compgen -W "--from-file --from-command --from-env --help" -- "$cur"))
+		elif [[ ${words[2]} == ls && $cur == -* ]]; then
+			COMPREPLY=($(compgen -W "--json --help" -- "$cur"))
+		elif [[ ${words[2]} != ls ]]; then
+			COMPREPLY=($(compgen -W "$(croft secret ls 2>/dev/null | awk '/ bytes / { print $1 }')" -- "$cur"))
 		fi
 		;;
 	why)

@@ -3,7 +3,14 @@
 
 complete -c croft -f
 complete -c croft -n __fish_use_subcommand -a run -d 'One command in a sandbox'
-complete -c croft -n __fish_use_subcommand -a policy -d 'Show, check, explain, diff, trust, learn'
+complete -c croft -n __fish_use_subcommand -a policy -d 'Show, check, explain, diff, trust, set, learn'
+complete -c croft -n __fish_use_subcommand -a secret -d 'Credentials that sandboxes never see'
+complete -c croft -n __fish_use_subcommand -a pending -d 'Connections that wait for a decision'
+complete -c croft -n __fish_use_subcommand -a allow -d 'Let one through'
+complete -c croft -n __fish_use_subcommand -a deny -d 'Refuse one'
+complete -c croft -n '__fish_seen_subcommand_from allow deny' -l once -d 'This one only'
+complete -c croft -n '__fish_seen_subcommand_from allow deny' -l for -x -d 'For some time'
+complete -c croft -n '__fish_seen_subcommand_from pending' -l json -d 'As JSON'
 complete -c croft -n __fish_use_subcommand -a why -d 'Why something was denied'
 complete -c croft -n __fish_use_subcommand -a doctor -d 'What this machine can enforce'
 complete -c croft -n __fish_use_subcommand -a prove -d 'Try to get out'
@@ -12,8 +19,17 @@ complete -c croft -n __fish_use_subcommand -a version -d 'Version'
 complete -c croft -n __fish_use_subcommand -l help -s h -d 'Help'
 complete -c croft -n __fish_use_subcommand -l version -d 'Version'
 
-set -l policies show check explain diff trust learn
+set -l policies show check explain diff trust set learn
 complete -c croft -n "__fish_seen_subcommand_from policy; and not __fish_seen_subcommand_from $policies" -a "$policies"
+
+set -l secrets set ls rm
+complete -c croft -n "__fish_seen_subcommand_from secret; and not __fish_seen_subcommand_from $secrets" -a "$secrets"
+complete -c croft -n '__fish_seen_subcommand_from secret; and __fish_seen_subcommand_from set' -l from-file -r -F -d 'From a file'
+complete -c croft -n '__fish_seen_subcommand_from secret; and __fish_seen_subcommand_from set' -l from-command -x -d 'From a command'
+complete -c croft -n '__fish_seen_subcommand_from secret; and __fish_seen_subcommand_from set' -l from-env -x -a '(set -xn)' -d 'From a variable'
+complete -c croft -n '__fish_seen_subcommand_from secret; and __fish_seen_subcommand_from set rm' -a "(croft secret ls 2>/dev/null | string match -rg '^(\\w+) .* bytes ')"
+complete -c croft -n '__fish_seen_subcommand_from secret; and __fish_seen_subcommand_from ls' -l json -d 'As JSON'
+complete -c croft -n '__fish_seen_subcommand_from secret' -s h -l help -d Help
 
 set -l rules '__fish_seen_subcommand_from run policy'
 complete -c croft -n "$rules" -l policy -r -F -d 'Use this policy file'
@@ -24,6 +40,10 @@ complete -c croft -n "$rules" -l deny -r -F -d 'May not touch'
 complete -c croft -n "$rules" -s e -l env -x -a '(set -xn)' -d 'Pass or set a variable'
 complete -c croft -n "$rules" -l set -x -d 'A setting by its dotted name'
 complete -c croft -n "$rules" -l allow-host -x -d 'Network access to a host'
+complete -c croft -n "$rules" -l use -x -d 'Network access to a kind of service' -a 'npm pypi crates go debian github-read'
+complete -c croft -n "$rules" -l secret -x -d 'Let a stored secret go to a host: NAME@HOST'
+complete -c croft -n "$rules" -l publish -x -d 'Show a port of the sandbox: HOSTPORT:PORT'
+complete -c croft -n "$rules" -l host-port -x -d 'Let it reach a port of this machine'
 complete -c croft -n "$rules" -l memory -x -d 'Memory limit'
 complete -c croft -n "$rules" -l cpus -x -d 'Processors'
 complete -c croft -n "$rules" -l pids -x -d 'Processes'

@@ -12,6 +12,10 @@ policy_options=(
 	'*'{-e,--env}'[pass or set a variable]:variable:_parameters -g "*export*"'
 	'*--set[a setting by its dotted name]:key=value:'
 	'*--allow-host[network access to a host]:host:_hosts'
+	'*--use[network access to a kind of service]:bundle:(npm pypi crates go debian github-read)'
+	'*--secret[let a stored secret go to a host]:NAME@HOST:'
+	'*--publish[show a port of the sandbox]:HOSTPORT\:PORT:'
+	'*--host-port[let it reach a port of this machine]:port:'
 	'--tier[boundary]:tier:(auto namespace process)'
 	'--memory[memory limit]:size:'
 	'--cpus[processors]:number:'
@@ -39,7 +43,11 @@ run_options=(
 if (( CURRENT == 2 )); then
 	_values 'command' \
 		'run[one command in a sandbox]' \
-		'policy[show, check, explain, diff, trust, learn]' \
+		'policy[show, check, explain, diff, trust, set, learn]' \
+		'secret[credentials that sandboxes never see]' \
+		'pending[connections that wait for a decision]' \
+		'allow[let one through]' \
+		'deny[refuse one]' \
 		'why[why something was denied]' \
 		'doctor[what this machine can enforce]' \
 		'prove[try to get out]' \
@@ -56,7 +64,7 @@ run)
 	;;
 policy)
 	if (( CURRENT == 3 )); then
-		_values 'policy command' show check explain diff trust learn
+		_values 'policy command' show check explain diff trust set learn
 		return
 	fi
 	shift 2 words
@@ -67,6 +75,22 @@ policy)
 		_arguments '--revoke[withdraw approval]' '--help[help]' '*:file:_files'
 	else
 		_arguments $policy_options '--json[as JSON]' '--help[help]' '*:file:_files'
+	fi
+	;;
+secret)
+	if (( CURRENT == 3 )); then
+		_values 'secret command' set ls rm
+		return
+	fi
+	shift 2 words
+	(( CURRENT -= 2 ))
+	if [[ $words[1] == ls ]]; then
+		_arguments '--json[as JSON]' '--help[help]'
+	elif [[ $words[1] == set ]]; then
+		_arguments '--from-file[from a file]:file:_files' '--from-command[from a command]:command:' \
+			'--from-env[from a variable]:variable:_parameters -g "*export*"' '--help[help]' '1:name:'
+	else
+		_arguments '--help[help]' "*:name:(${(j: :)${(f)$(croft secret ls 2>/dev/null | awk '/ bytes / { print $1 }')}})"
 	fi
 	;;
 why | doctor)

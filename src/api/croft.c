@@ -118,7 +118,8 @@ static void remember(struct croft_env *e, struct receipt *r)
 	cleanup_buf struct buf b = BUF_INIT(RECEIPT_JSON_MAX);
 	struct err ignored = ERR_INIT;
 
-	if (!r->record.denials_n && !r->limits_hit.n)
+	if (!r->record.denials_n && !r->limits_hit.n && !r->network.denials_n &&
+		r->network.state <= NETWORK_IDLE)
 		return;
 	receipt_json(r, &b, true);
 	if (!b.failed && state_save_run(e->policy->home, r->id, buf_str(&b), b.len, &ignored) < 0)
@@ -144,6 +145,7 @@ static int execute(struct croft_env *e, const char *name, const struct croft_inp
 	if (learn) {
 		q.tap = learn_notice;
 		q.tap_arg = learn;
+		q.watch_network = true;
 	}
 	r = calloc(1, sizeof(*r));
 	if (!r || receipt_init(&r->receipt) < 0) {
@@ -182,6 +184,7 @@ int croft_learn(struct croft_env *e, const struct croft_input *in, enum croft_fo
 	else
 		r = execute(e, "exec", in, &l, ret_receipt);
 	if (r == 0) {
+		learn_network(&l, &(*ret_receipt)->receipt);
 		if (f == CROFT_JSON)
 			learn_json(&l, &b);
 		else

@@ -29,6 +29,10 @@ int croft_policy_load(
 			.write = o->write,
 			.deny = o->deny,
 			.hosts = o->hosts,
+			.use = o->use,
+			.secrets = o->secrets,
+			.publish = o->publish,
+			.host_ports = o->host_ports,
 			.env = o->env,
 			.set = o->set};
 	p = calloc(1, sizeof(*p));
@@ -115,6 +119,16 @@ static void explain_json(const struct policy *p, const char *path, struct buf *o
 	buf_addc(out, '\n');
 }
 
+/* "host:port": what the network rules say of it. A path with a colon is written with its "./". */
+static bool is_host(const char *text)
+{
+	const char *colon = strrchr(text, ':');
+
+	return colon && colon != text && colon[1] &&
+	       strspn(colon + 1, "0123456789") == strlen(colon + 1) && !strchr(text, '/') &&
+	       text[0] != '.' && text[0] != '~';
+}
+
 int croft_policy_explain(struct croft *c, const struct croft_policy *p, const char *path,
 	enum croft_format f, char **ret)
 {
@@ -125,6 +139,11 @@ int croft_policy_explain(struct croft *c, const struct croft_policy *p, const ch
 	int r;
 
 	c->err = ERR_INIT;
+	if (is_host(path)) {
+		policy_explain_host(&p->policy, path, &b);
+		*ret = buf_take(&b);
+		return *ret ? 0 : err_set(&c->err, ENOMEM, "explain %s", path);
+	}
 	/* A question may be put as the shell would: any relative path is below the current
 	 * directory. */
 	if (path[0] && path[0] != '/' && path[0] != '~') {

@@ -12,8 +12,12 @@ int cmd_run(int argc, char **argv);
 int cmd_policy(int argc, char **argv);
 int cmd_learn(int argc, char **argv);
 int cmd_why(int argc, char **argv);
+int cmd_pending(int argc, char **argv);
+int cmd_allow(int argc, char **argv);
+int cmd_deny(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_prove(int argc, char **argv);
+int cmd_secret(int argc, char **argv);
 
 /* Print "croft: sentence" and return the status that stands for the failure. */
 int cli_fail(struct croft *c);

@@ -13,7 +13,13 @@ const char common_help[] =
 	"                       grant or take away a path; repeatable; the most specific rule "
 	"wins\n"
 	"  --env K[=V]          pass your variable K, or set it\n"
-	"  --allow-host H[:P]   (answered 126: this version has no gateway)\n"
+	"  --allow-host H[:P]   reach this host through the gateway; without a port 443 and 80\n"
+	"  --use BUNDLE         reach a kind of service: npm, pypi, crates, go, debian, "
+	"github-read, …\n"
+	"  --secret NAME@HOST   let a stored secret (croft secret) go to this host, and only "
+	"there\n"
+	"  --publish H:P        show the sandbox's port P on port H of this machine's loopback\n"
+	"  --host-port P        let it reach port P of this machine, as host.croft.internal:P\n"
 	"  --memory SIZE  --cpus N  --pids N  --disk SIZE  --timeout TIME\n"
 	"                       limits, such as 2G, 1.5, 512, 1G, 10m; none for no limit\n"
 	"  --observe MODE       off, writes (default), full\n"
@@ -31,6 +37,10 @@ int common_opts(struct common *c, struct opt *opts, const struct opt *extra, int
 		{"write", 0, OPT_LIST, &c->write},
 		{"deny", 0, OPT_LIST, &c->deny},
 		{"allow-host", 0, OPT_LIST, &c->hosts},
+		{"use", 0, OPT_LIST, &c->use},
+		{"secret", 0, OPT_LIST, &c->secrets},
+		{"publish", 'p', OPT_LIST, &c->publish},
+		{"host-port", 0, OPT_LIST, &c->host_ports},
 		{"env", 'e', OPT_LIST, &c->env},
 		{"set", 0, OPT_LIST, &c->set},
 		{"memory", 0, OPT_VALUE, &c->memory},
@@ -95,6 +105,10 @@ int common_policy(const char *cmd, struct common *c, struct common_storage *st,
 		.write = c->write.v,
 		.deny = c->deny.v,
 		.hosts = c->hosts.v,
+		.use = c->use.v,
+		.secrets = c->secrets.v,
+		.publish = c->publish.v,
+		.host_ports = c->host_ports.v,
 		.env = c->env.v,
 		.set = st->set.v};
 	return 0;

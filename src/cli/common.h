@@ -8,16 +8,18 @@
 struct common {
 	const char *tier, *policy, *profile, *workspace;
 	const char *memory, *cpus, *pids, *disk, *timeout, *observe;
-	struct opt_list read, write, deny, hosts, env, set;
+	struct opt_list read, write, deny, hosts, use, secrets, publish, host_ports, env, set;
 	bool discard, direct, allow_degraded, help, quiet, verbose;
 	const char *json;
 };
 
-#define COMMON_OPTS_MAX 40
+#define COMMON_OPTS_MAX 48
 
 /* Fill opts with the common options followed by `extra`; returns how many. */
 int common_opts(struct common *c, struct opt *opts, const struct opt *extra, int extra_n);
-/* Turn them into what croft_policy_load takes. storage keeps the strings; 0 or -1 after a message. */
+/*
+ * Turn them into what croft_policy_load takes. storage keeps the strings; 0 or -1 after a message.
+ */
 struct common_storage {
 	char text[16][128];
 	struct opt_list set;

@@ -8,9 +8,11 @@
 
 static const char help[] = "usage: croft policy learn [OPTIONS] [--json -] [--] CMD [ARG…]\n"
 			   "\n"
-			   "Runs CMD in the sandbox with every file access observed, and prints, "
-			   "as a diff, the grants it\n"
-			   "asked for and did not get and those it never used. Applies nothing. "
+			   "Runs CMD in the sandbox with every file access and every name, "
+			   "connection and request observed,\n"
+			   "and prints, as a diff, the grants it asked for and did not get, "
+			   "narrower rules for hosts that\n"
+			   "allow more than was used, and what was never used. Applies nothing. "
 			   "The command's own output\n"
 			   "goes to standard error.\n";
 
@@ -38,7 +40,8 @@ int cmd_learn(int argc, char **argv)
 	if (i >= argc)
 		return cli_usage("policy learn", "no command given");
 	if (o.json && strcmp(o.json, "-") != 0)
-		return cli_usage("policy learn", "--json takes - here: the proposal goes to standard output");
+		return cli_usage("policy learn",
+			"--json takes - here: the proposal goes to standard output");
 	o.observe = "full";
 	if (common_policy("policy learn", &o, &st, &po) < 0 || !(c = croft_new()))
 		return CROFT_EXIT_FAILED;

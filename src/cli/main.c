@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* croft: the launcher. Finds the command, makes descriptors and signals sane, prints failures once. */
+/*
+ * croft: the launcher. Finds the command, makes descriptors and signals sane, prints failures once.
+ */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,8 +18,10 @@ static const char usage[] =
 	"usage: croft COMMAND [OPTIONS]\n"
 	"\n"
 	"  run [OPTIONS] [--] CMD…      run one command in a sandbox\n"
-	"  policy show|check|explain|diff|trust|learn\n"
+	"  policy show|check|explain|diff|trust|learn|set\n"
 	"                               see, test, approve and derive policies\n"
+	"  secret set|ls|rm             credentials that sandboxes use and never see\n"
+	"  pending, allow ID, deny ID   connections that wait for your decision\n"
 	"  why [RUN[.N]]                why was something denied, and what would allow it\n"
 	"  doctor [--json]              what this machine can enforce, and how to get the rest\n"
 	"  prove [--tier T] [--json]    try the known escapes against the real boundary\n"
@@ -30,14 +34,15 @@ static const struct {
 	int (*run)(int argc, char **argv);
 } commands[] = {
 	{"run", cmd_run}, {"policy", cmd_policy}, {"why", cmd_why}, {"doctor", cmd_doctor},
-	{"prove", cmd_prove},
+	{"prove", cmd_prove}, {"secret", cmd_secret}, {"pending", cmd_pending},
+	{"allow", cmd_allow}, {"deny", cmd_deny},
 	{"probe", croft_probe_main}, /* inside a sandbox only: one escape attempt */
 };
 
 /* Commands of later versions: known words, so that the answer is clear. */
 static const char *const later[] = {"new", "exec", "shell", "ls", "status", "log", "diff", "review",
-	"apply", "discard", "snapshot", "restore", "fork", "rm", "gc", "evidence", "secret",
-	"image", "serve", "mcp", "oci"};
+	"apply", "discard", "snapshot", "restore", "fork", "rm", "gc", "evidence", "image", "serve",
+	"mcp", "oci"};
 
 int cli_fail(struct croft *c)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* croft policy: show, check, explain, diff, trust. (learn is a run, and has a file of its own.) */
+/*
+ * croft policy: show, check, explain, diff, trust, set. (learn is a run, and has a file of its
+ * own.)
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +16,12 @@ static const char help[] =
 	"  show                   the policy that would apply here, and where each rule comes "
 	"from\n"
 	"  check [FILE…]          errors in policy files; without one, in those that apply here\n"
-	"  explain PATH…          which rule decides for a path, and what would change it\n"
+	"  explain PATH…|HOST:PORT…\n"
+	"                         which rule decides for it, and what would change that\n"
 	"  diff [A] [B]           A and B are files or profiles; exit 1 if they differ\n"
 	"  trust [--revoke] [FILE]\n"
 	"                         approve exactly these bytes of a project's croft.yaml\n"
+	"  set RUN FILE           swap the network rules of a running sandbox for FILE's\n"
 	"  learn -- CMD…          run CMD observed, and propose the narrowest policy\n"
 	"\n"
 	"  --json               the answer as JSON\n";
@@ -153,11 +158,27 @@ static int policy_trust(struct croft *c, struct policy_cmd *pc, int argc, char *
 	return print(text, 0);
 }
 
+static int policy_set(struct croft *c, struct policy_cmd *pc, int argc, char **argv)
+{
+	struct croft_policy_options o = {.directory = pc->common.workspace};
+	struct croft_policy *p = NULL;
+	int code = 0;
+
+	if (argc != 2)
+		return cli_usage("policy",
+			"set takes a run (as croft run prints it in brackets) and a file");
+	o.policy_file = argv[1];
+	if (croft_policy_load(c, &o, &p) < 0 || croft_policy_set(c, argv[0], p) < 0)
+		code = cli_fail(c);
+	croft_policy_free(p);
+	return code;
+}
+
 static const struct {
 	const char *name;
 	int (*run)(struct croft *c, struct policy_cmd *pc, int argc, char **argv);
 } commands[] = {{"show", policy_show}, {"check", policy_check}, {"explain", policy_explain},
-	{"diff", policy_diff}, {"trust", policy_trust}};
+	{"diff", policy_diff}, {"trust", policy_trust}, {"set", policy_set}};
 #define COMMANDS_N (sizeof(commands) / sizeof(commands[0]))
 
 /* Reports take --json alone; "--json -" means the same here as it does for croft run. */
@@ -210,7 +231,8 @@ int cmd_policy(int argc, char **argv)
 	int code;
 
 	if (argc < 2)
-		return cli_usage("policy", "say what: show, check, explain, diff, trust or learn");
+		return cli_usage(
+			"policy", "say what: show, check, explain, diff, trust, set or learn");
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
 		fputs(help, stdout);
 		fputs(common_help, stdout);
@@ -232,5 +254,6 @@ int cmd_policy(int argc, char **argv)
 		return code;
 	}
 	return cli_usage("policy",
-		"there is no \"%.60s\"; it is show, check, explain, diff, trust or learn", argv[1]);
+		"there is no \"%.60s\"; it is show, check, explain, diff, trust, set or learn",
+		argv[1]);
 }

@@ -14,9 +14,13 @@ static const char help[] =
 	"\n"
 	"Runs CMD behind a boundary: it sees the workspace (the directory you are in, or the "
 	"repository\n"
-	"around it), the system's programs read-only, and private /tmp, /run and HOME; no network "
-	"but\n"
-	"loopback; nothing else of your machine. A summary goes to standard error.\n"
+	"around it), the system's programs read-only, and private /tmp, /run and HOME; of the "
+	"network "
+	"only\n"
+	"what you allow, through a gateway it cannot go around; nothing else of your machine. A "
+	"summary "
+	"goes\n"
+	"to standard error.\n"
 	"\n"
 	"  --direct             write to the workspace in place (the default in this version)\n"
 	"  --discard            throw every change to the workspace away afterwards\n"
@@ -87,9 +91,9 @@ static int dry_run(struct croft *c, struct croft_env *env, char **argv, const ch
 }
 
 /*
- * The command gets our standard input and output themselves, and we keep none: whoever is at the other
- * end must see when the command closes one. Standard error stays ours too, for the summary; a receipt
- * for standard output ("--json -") was given a copy of its own.
+ * The command gets our standard input and output themselves, and we keep none: whoever is at the
+ * other end must see when the command closes one. Standard error stays ours too, for the summary; a
+ * receipt for standard output ("--json -") was given a copy of its own.
  */
 static void give_stdio(struct croft_input *in)
 {

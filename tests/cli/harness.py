@@ -165,9 +165,11 @@ class Place:
 			args.insert(1, b"--allow-degraded")
 		return [os.fsencode(CROFT), *args]
 
-	def croft(self, *args, stdin=b"", cwd=None, env=None, timeout=DEADLINE_S, **kw):
-		"""Run croft to the end; no receipt."""
+	def croft(self, *args, stdin=b"", cwd=None, env=None, timeout=DEADLINE_S, program=None, **kw):
+		"""Run croft (or a copy of it) to the end; no receipt."""
 		argv = self.argv(*args)
+		if program:
+			argv[0] = os.fsencode(program)
 		if not isinstance(stdin, (bytes, type(None))):
 			kw["stdin"] = stdin
 			stdin = None

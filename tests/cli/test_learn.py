@@ -2,8 +2,31 @@
 # SPDX-License-Identifier: Apache-2.0
 """`croft policy learn`: propose the narrowest policy that would have let the command work; apply nothing."""
 import json
+import os
 
-from harness import SECRET, check, contains, equal, files, lacks, main, need_tier, test, text
+from harness import (CROFT, SECRET, Skip, check, contains, equal, files, lacks, main, need, need_tier, test,
+	text)
+
+
+def need_gateway():
+	need_tier("namespace")
+	beside = os.path.dirname(os.path.realpath(CROFT))
+	if not any(os.access(os.path.join(beside, f), os.X_OK)
+		for f in ("croft-gateway", "../libexec/croft/croft-gateway")):
+		raise Skip("croft-gateway is not built")
+
+
+def proposal(p, r):
+	"""The proposed file, which the policy's own check must accept."""
+	lines = [l[1:] for l in text(r.out).splitlines() if l.startswith("+") and not l.startswith("+++")]
+	body = "\n".join(lines) + "\n"
+	file = p.write(os.path.join(p.root, "proposed.yaml"), body)
+	p.croft("policy", "check", file).exits(0)
+	return body
+
+
+def comments(r):
+	return "\n".join(l for l in text(r.out).splitlines() if l.startswith("#"))
 
 
 @test
@@ -61,6 +84,91 @@ def test_nothing_to_propose(p):
 	need_tier("namespace")
 	r = p.croft("policy", "learn", "--", "true").exits(0)
 	lacks(text(r.out), "+ read")
+
+
+@test
+def test_network_name(p):
+	need_gateway()
+	need("getent")
+	r = p.croft("policy", "learn", "--", "sh", "-c", "getent hosts api.example.org; true").exits(0)
+	body = proposal(p, r)
+	contains(body, "host: api.example.org", "proposal")
+	lacks(body, "example.com", "proposal")
+	lacks(proposal(p, p.croft("policy", "learn", "--", "true").exits(0)), "network", "proposal")
+
+
+@test
+def test_network_is_only_watched(p):
+	need_gateway()
+	need("curl")
+	r = p.croft("policy", "learn", "--", "sh", "-c",
+		"curl -sS http://api.example.org/ && echo reached; curl -sS -m 5 http://192.0.2.1/ && echo reached; true")
+	lacks(text(r.out + r.err), "reached")
+	r = p.sh("getent hosts api.example.org; true")
+	equal(r.receipt["network"]["gateway"], "not wanted", "gateway of an ordinary run")
+
+
+@test
+def test_network_proposal_is_enough_and_no_more(p):
+	need_gateway()
+	need("getent")
+	body = proposal(p, p.croft("policy", "learn", "--", "sh", "-c", "getent hosts api.example.org; true"))
+	p.write("croft.yaml", "version: 1\n" + body[body.index("network:"):])
+	p.croft("policy", "trust").exits(0)
+	check(p.sh("getent hosts api.example.org").rc == 0, "the name is known with the proposal")
+	check(p.sh("getent hosts www.example.org").rc != 0, "another name is not")
+
+
+@test
+def test_network_floor_is_named_only(p):
+	need_gateway()
+	need("curl")
+	r = p.croft("policy", "learn", "--", "sh", "-c", "for h in metadata.google.internal 169.254.169.254 "
+		"10.1.2.3 192.0.2.1 '[fd00:ec2::254]'; do curl -sS -m 5 http://$h/; done; true").exits(0)
+	body = proposal(p, r)
+	lacks(body, "network", "proposal")
+	for h in ("metadata.google.internal", "169.254.169.254", "10.1.2.3", "192.0.2.1", "fd00:ec2::254"):
+		contains(comments(r), h, "comments")
+
+
+@test
+def test_network_requests(p):
+	need_gateway()
+	need("curl")
+	p.write("croft.yaml", "version: 1\nnetwork:\n  allow:\n"
+		"    - {host: api.example.org, ports: [80], methods: [GET], paths: [/a]}\n"
+		"    - unused.example.org\n  use: [pypi]\n  deny: [bad.example.org]\n")
+	p.croft("policy", "trust").exits(0)
+	r = p.croft("policy", "learn", "--", "sh", "-c", "for i in 17 18; do curl -sS -d x http://api.example.org/b/$i; "
+		"done; curl -sS http://bad.example.org/; true").exits(0)
+	body = proposal(p, r)
+	contains(body, 'paths: ["/b/*"]', "proposal")
+	contains(body, "methods: [POST]", "proposal")
+	lacks(body, "GET", "proposal")
+	lacks(body, "bad.example.org", "proposal")
+	contains(comments(r), "bad.example.org", "comments")
+	contains(comments(r), "unused.example.org", "comments")
+	contains(comments(r), "bundle pypi", "comments")
+
+
+@test
+def test_network_json(p):
+	need_gateway()
+	need("getent")
+	r = p.croft("policy", "learn", "--json", "-", "--", "sh", "-c", "getent hosts api.example.org; true").exits(0)
+	net = json.loads(r.out[r.out.index(b"{"):])["network"]
+	equal([(e["host"], e["port"], e["guess"]) for e in net["proposed"]], [("api.example.org", 443, True)], "proposed")
+	equal((net["unused"], net["skipped"], net["lost"]), ([], 0, 0), "the rest")
+
+
+@test
+def test_odd_paths_are_not_proposed(p):
+	need_tier("namespace")
+	p.write(p.home + "/data/*", "x\n")
+	p.write(p.home + '/data/a"b', "x\n")
+	r = p.croft("policy", "learn", "--", "sh", "-c", "cat ~/data/'*' ~/data/'a\"b'; true").exits(0)
+	lacks(proposal(p, r), "data/", "proposal")
+	contains(comments(r), "data/*", "comments")
 
 
 @test

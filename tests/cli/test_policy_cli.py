@@ -259,9 +259,11 @@ def test_floor_cannot_be_widened_by_anyone(p):
 
 
 @test
-def test_hosts_in_a_policy_are_answered_126(p):
+def test_network_rules_of_a_policy_are_taken(p):
 	file = p.write("../n.yaml", policy_text(head="network:\n  allow: [example.org]"))
-	contains(p.croft("run", "--policy", file, "--", "true").exits(126).one_sentence(), "network")
+	contains(text(p.croft("policy", "show", "--policy", file).exits(0).out), "example.org")
+	file = p.write("../n.yaml", policy_text(head="network:\n  allow: ['*.com']"))
+	contains(p.croft("run", "--policy", file, "--", "true").exits(125).one_sentence(), "*.com")
 
 
 @test

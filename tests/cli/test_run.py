@@ -10,7 +10,7 @@ import shutil
 import signal
 import tempfile
 
-from harness import (FORCED, ROOT, SECRET, TIERS, Skip, check, contains, equal, lacks, main,
+from harness import (CROFT, FORCED, ROOT, SECRET, TIERS, Skip, check, contains, equal, lacks, main,
 	native, need, need_tier, processes, test, text)
 
 
@@ -683,9 +683,14 @@ def test_cpu_limit(p):
 		contains(json.dumps(r.receipt["degradations"]), "CPU", "recorded")
 		raise Skip("no cgroup for this user: refused, and recorded when accepted")
 	used = int(text(r.exits(0).out).split()[1])
+	if held_by(r, "cpus") == "not enforced":  # the suite itself accepts what is missing (no Landlock)
+		contains(json.dumps(r.receipt["degradations"]), "CPU", "recorded")
+		raise Skip("no cgroup for this user: recorded")
 	equal(held_by(r, "cpus"), "cgroup")
 	control = int(text(p.run("--", p.tool(), "spin", "600", "2").exits(0).out).split()[1])
-	check(used < 0.75 * control, f"limited: {used} ms of CPU, {control} ms without the limit")
+	check(used < 0.75 * 600, f"limited to half a CPU: {used} ms of CPU in 600 ms")
+	if control < 0.75 * 600:
+		raise Skip(f"the machine is too busy for the control: {control} ms of CPU without the limit")
 
 
 @test
@@ -724,10 +729,23 @@ def test_unknown_tier(p):
 
 
 @test(tiers=TIERS)
-def test_host_rules_are_refused_for_now(p, tier):
-	r = p.croft("run", "--direct", "--tier", tier, "--allow-host", "example.org", "--", "sh", "-c", "echo x > ran").exits(126)
-	contains(r.one_sentence(), "network")
+def test_host_rules_without_a_gateway_are_refused(p, tier):
+	lone = os.path.join(p.home, "lone-croft")  # croft-gateway is not beside this one
+	shutil.copy(os.path.realpath(CROFT), lone)
+	os.chmod(lone, 0o755)
+	words = ("run", "--direct", "--tier", tier, "--allow-host", "example.org", "--", "sh", "-c", "echo x > ran")
+	r = p.croft(*words, program=lone).exits(126)
+	contains(r.one_sentence(), "croft-gateway")
 	check(not p.exists("ran"), "the command ran")
+
+
+@test(tiers=TIERS)
+def test_network_that_is_not_used_starts_no_gateway(p, tier):
+	r = p.sh("true", "--tier", tier, "--allow-host", "example.org")
+	if r.rc == 126:
+		raise Skip("network rules do not hold here: " + r.one_sentence())
+	equal(r.exits(0).receipt["network"]["gateway"], "not needed")
+	equal(p.sh("true", "--tier", tier).exits(0).receipt["network"]["gateway"], "not wanted", "control")
 
 
 @test

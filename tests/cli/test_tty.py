@@ -4,7 +4,7 @@
 import os
 import signal
 
-from harness import (SECRET, TIERS, Skip, check, contains, equal, kill_quietly, lacks, main, need, processes,
+from harness import (SECRET, TIERS, Skip, check, contains, equal, kill_quietly, lacks, main, need, need_tier, processes,
 	test, text, wait_for)
 from terminal import Terminal
 
@@ -314,6 +314,40 @@ def test_summary_on_a_terminal_has_no_stair_steps(p, tier):
 			check(line.endswith(b"\r"), "a line without carriage return", t.seen)
 	finally:
 		t.close()
+
+
+def ask_and_type(p, *typed, stdin):
+	"""What a sandbox gets that asks for a host under `default: ask`, when somebody types this at the question."""
+	policy = p.write("../ask.yaml", "version: 1\nnetwork: {default: ask, ask-timeout: 10s, "
+		"resolve: {wanted.example: 192.0.2.1}}\n")
+	t = Terminal()
+	try:
+		code = ("import socket\ntry:\n s=socket.create_connection(('wanted.example',7),8); print('GOT', s.recv(1))\n"
+			"except OSError as e: print('GOT', type(e).__name__)")
+		t.start(p.argv("run", "--direct", "--tier", "namespace", "--policy", policy, "--", "python3", "-c", code), p.ws,
+			p.env, stdin=stdin)
+		if typed:
+			t.expect(b"wanted.example:7", b"Allow?")
+			for word in typed:
+				t.send(word)
+		t.finish(60)
+		return t.log
+	finally:
+		t.close()
+
+
+@test
+def test_a_connection_that_asks_is_decided_at_the_terminal(p):
+	need_tier("namespace")
+	need("python3")
+	with open("/dev/null", "rb") as nothing:
+		log = ask_and_type(p, b"n\n", stdin=nothing)
+	contains(log, b"GOT")
+	contains(log, b"not allowed", "a no is a denial")
+	with open("/dev/null", "rb") as nothing:
+		log = ask_and_type(p, b"y\n", stdin=nothing)
+	contains(log, b"GOT")  # it was dialled, and nobody is there
+	lacks(log, b"not allowed", "a yes is none")
 
 
 @test
