@@ -15,6 +15,16 @@ SH = ("--", "/bin/sh", "-c")
 BOMB = "b() { b | b & }; b; b; b; wait"
 
 
+def command_lines():
+    """Of every process; not by ps, which a small system lacks."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/cmdline" % pid, encoding="utf-8", errors="replace") as f:
+                yield f.read().replace("\0", " ")
+        except OSError:
+            pass
+
+
 @harness.case("R1-fork-bomb")
 def fork_bomb(p):
     """A shell fork bomb ends with the time-out, and the machine can still start processes."""
@@ -26,8 +36,7 @@ def fork_bomb(p):
     held = receipt["enforced"]["limits_held_by"]["pids"]
     if held == "cgroup":
         check("pids" in receipt["limits_hit"], "the limit was not reported: %s" % receipt["limits_hit"])
-    left = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    check(BOMB not in left, "still running")
+    check(not any(BOMB in line for line in command_lines()), "still running")
     return "held by %s" % held
 
 
