@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -57,16 +58,22 @@ _Noreturn static void init_fail(struct init *in, const struct err *e)
 	_exit(125);
 }
 
-/* A pipe, a socket, croft's own terminal, the null device: reopening one leads nowhere new. */
+/*
+ * A pipe without a name, a socket, croft's own terminal, the null device: reopening one leads nowhere
+ * new. A pipe with a name is a file like others, which somebody else may be writing into.
+ */
 static bool leads_nowhere(const struct request *q, int fd)
 {
+	struct statfs fs;
 	struct stat st;
 
 	if (fd < 0 || fd == q->tty_fd)
 		return true;
 	if (fstat(fd, &st) < 0)
 		return errno == EBADF;
-	return S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode) ||
+	if (S_ISFIFO(st.st_mode))
+		return fstatfs(fd, &fs) == 0 && fs.f_type == PIPEFS_MAGIC;
+	return S_ISSOCK(st.st_mode) ||
 	       (S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3));
 }
 

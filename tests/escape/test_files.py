@@ -76,6 +76,31 @@ def reopen_stdio(p):
     check(p.token in r.err and "changed" in p.read(p.secret), "the control does not escape: %s" % r)
 
 
+@harness.case("F8-reopen-fifo")
+def reopen_fifo(p):
+    """A named pipe given for writing is not read from, or the sandbox would take what others write into it."""
+    fifo = os.path.join(p.outside, "fifo")
+    attack = "head -c %d </proc/self/fd/1 >&2; true" % len(p.token)
+
+    def go(start):
+        os.mkfifo(fifo, 0o600)
+        p.user.own(fifo)
+        held = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
+        given = os.open(fifo, os.O_WRONLY)
+        try:
+            os.write(held, p.token.encode())
+            return p.finish(start(stdout=given))
+        finally:
+            os.close(given)
+            os.close(held)
+            os.unlink(fifo)
+
+    r = go(lambda **kw: p.popen(p.argv("-q", "--direct", *SH, attack), **kw))
+    check(p.token not in r.err, "what others wrote was read: %s" % r)
+    r = go(lambda **kw: p.popen(["/bin/sh", "-c", attack], **kw))
+    check(p.token in r.err, "the control does not escape: %s" % r)
+
+
 @harness.case("F8-reads-held-twice")
 def reads_held_twice(p):
     """A file as standard output brings Landlock's own judgement of reads; a pipe does not need it."""
