@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "core/layers.h"
 #include "core/state.h"
+#include "ipc/pass.h"
 #include "os/path.h"
 
 int secret_name_check(const char *name, struct err *e)
@@ -255,27 +256,6 @@ int secret_list(struct secret_info **ret, size_t *ret_n, struct err *e)
 
 /* ---- to the keeper ---- */
 
-static int send_one(int sock, const char *name, int fd)
-{
-	union {
-		struct cmsghdr h;
-		char b[CMSG_SPACE(sizeof(int))];
-	} control = {0};
-	char text[SECRET_NAME_MAX + 1] = {0};
-	struct iovec iov = {.iov_base = text, .iov_len = sizeof(text)};
-	struct msghdr mh = {.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control.b,
-		.msg_controllen = sizeof(control.b)};
-
-	snprintf(text, sizeof(text), "%s", name);
-	control.h = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)),
-		.cmsg_level = SOL_SOCKET,
-		.cmsg_type = SCM_RIGHTS};
-	memcpy(CMSG_DATA(&control.h), &fd, sizeof(fd));
-	return sendmsg(sock, &mh, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
-}
-
 int secret_handover(const char *const *names, size_t n, struct err *e)
 {
 	cleanup_fd int dir = secret_dir_open(e);
@@ -290,6 +270,7 @@ int secret_handover(const char *const *names, size_t n, struct err *e)
 	ours = pair[0];
 	theirs = pair[1];
 	for (size_t i = 0; i < n; i++) {
+		char name[SECRET_NAME_MAX + 1] = {0};
 		cleanup_fd int fd = -1;
 		struct stat st;
 		int r = secret_name_check(names[i], e);
@@ -299,7 +280,8 @@ int secret_handover(const char *const *names, size_t n, struct err *e)
 		fd = secret_open(dir, names[i], O_RDONLY, &st, e);
 		if (fd < 0)
 			return fd;
-		r = send_one(ours, names[i], fd);
+		snprintf(name, sizeof(name), "%s", names[i]);
+		r = pass_send(ours, name, sizeof(name), fd);
 		if (r < 0)
 			return err_set(e, -r, "hand over the secret %s", names[i]);
 	}

@@ -21,6 +21,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "ipc/pass.h"
 #include "net/confine.h"
 #include "net/generation.h"
 #include "net/keeper_impl.h"
@@ -66,36 +67,6 @@ void keeper_tell(struct keeper *k, const struct conn *c, unsigned status, const 
 
 /* ---- from the gateway ---- */
 
-static int opens_receive(int sock, struct keeper_open *ret, int *ret_fd)
-{
-	union {
-		struct cmsghdr h;
-		char b[CMSG_SPACE(sizeof(int))];
-	} control;
-	struct iovec iov = {.iov_base = ret, .iov_len = sizeof(*ret)};
-	struct msghdr mh = {.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control.b,
-		.msg_controllen = sizeof(control.b)};
-	struct cmsghdr *c;
-	cleanup_fd int fd = -1;
-	ssize_t n;
-
-	do
-		n = recvmsg(sock, &mh, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-	while (n < 0 && errno == EINTR);
-	if (n <= 0)
-		return n < 0 ? -errno : -EPIPE;
-	c = CMSG_FIRSTHDR(&mh);
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-		c->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
-	if (fd < 0 || (size_t)n != sizeof(*ret) || (mh.msg_flags & (MSG_CTRUNC | MSG_TRUNC)))
-		return -EBADMSG;
-	*ret_fd = take_fd(&fd);
-	return 0;
-}
-
 /* A name in its one spelling, a port, a stream socket: else it is not carried. */
 static bool open_valid(const struct keeper_open *o, int fd)
 {
@@ -116,13 +87,13 @@ static void on_opens(void *arg, uint32_t events)
 	for (int i = 0; i < 64; i++) {
 		struct keeper_open o;
 		cleanup_fd int fd = -1;
-		int r = opens_receive(k->opens, &o, &fd);
+		int r = pass_receive(k->opens, &o, sizeof(o), &fd);
 
 		if (r == -EAGAIN)
 			return;
-		if (r == -EBADMSG || (r == -EPIPE && !(events & EPOLLHUP)))
+		if (r == -EBADMSG || (r == 0 && !(events & EPOLLHUP)))
 			continue; /* an empty message reads like an end */
-		if (r < 0) { /* the gateway is gone; what is open is finished, nothing new comes */
+		if (r <= 0) { /* the gateway is gone; what is open is finished, nothing new comes */
 			loop_unwatch(&k->opens_watch);
 			return;
 		}

@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "ipc/pass.h"
 
 /* Room to find out that a file is longer than it may be. */
 #define BANK_B (NET_SECRETS_MAX * (size_t)SECRET_MAX_B + SECRET_MAX_B)
@@ -75,31 +76,13 @@ static void handed_done(struct handed *h)
 /* 1: one more; 0: there are no more; else -errno. */
 static int handed_receive(struct handed *h, int sock)
 {
-	union {
-		struct cmsghdr h;
-		char b[CMSG_SPACE(sizeof(int))];
-	} control;
-	char name[SECRET_NAME_MAX + 1] = {0};
-	struct iovec iov = {.iov_base = name, .iov_len = sizeof(name)};
-	struct msghdr mh = {.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control.b,
-		.msg_controllen = sizeof(control.b)};
-	struct cmsghdr *c;
+	char name[SECRET_NAME_MAX + 1];
 	cleanup_fd int fd = -1;
-	ssize_t n;
+	int r = pass_receive(sock, name, sizeof(name), &fd);
 
-	do
-		n = recvmsg(sock, &mh, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-	while (n < 0 && errno == EINTR);
-	if (n <= 0)
-		return n < 0 && errno != EAGAIN ? -errno : 0;
-	c = CMSG_FIRSTHDR(&mh);
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-		c->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
-	if (fd < 0 || (size_t)n != sizeof(name) || name[SECRET_NAME_MAX] ||
-		(mh.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) || h->n == NET_SECRETS_MAX)
+	if (r <= 0)
+		return r == -EAGAIN ? 0 : r;
+	if (name[SECRET_NAME_MAX] || h->n == NET_SECRETS_MAX)
 		return -EBADMSG;
 	memcpy(h->name[h->n], name, sizeof(name));
 	h->fd[h->n++] = take_fd(&fd);

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "engine/init.h"
 #include "ipc/gateway.h"
+#include "ipc/pass.h"
 
 struct line {
 	int a, b;
@@ -232,6 +233,31 @@ static void sandbox_close(struct sandbox *s)
 {
 	for (int i = 0; i < SANDBOX_FD_NUM; i++)
 		close_fd(&s->fd[i]);
+}
+
+TEST(one_descriptor_is_passed_or_nothing_is_kept)
+{
+	char in[8] = "seven77", out[8];
+	int pair[2], fd = -1, before = open_fds();
+
+	CHECK_INT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	CHECK_INT(pass_receive(pair[1], out, sizeof(out), &fd), -EAGAIN);
+	CHECK_INT(pass_send(pair[0], in, sizeof(in), 0), 0);
+	CHECK_INT(pass_receive(pair[1], out, sizeof(out), &fd), 1);
+	CHECK(fd >= 0 && memcmp(in, out, sizeof(in)) == 0);
+	close_fd(&fd);
+	/* Too short, too long, and without a descriptor. */
+	CHECK_INT(pass_send(pair[0], in, sizeof(in) - 1, 0), 0);
+	CHECK_INT(pass_receive(pair[1], out, sizeof(out), &fd), -EBADMSG);
+	CHECK_INT(pass_send(pair[0], in, sizeof(in), 0), 0);
+	CHECK_INT(pass_receive(pair[1], out, sizeof(out) - 1, &fd), -EBADMSG);
+	CHECK_INT(send(pair[0], in, sizeof(in), 0), (ssize_t)sizeof(in));
+	CHECK_INT(pass_receive(pair[1], out, sizeof(out), &fd), -EBADMSG);
+	CHECK_INT(fd, -1);
+	close(pair[0]);
+	CHECK_INT(pass_receive(pair[1], out, sizeof(out), &fd), 0);
+	close(pair[1]);
+	CHECK_INT(open_fds(), before);
 }
 
 TEST(control_keeps_no_descriptor_that_it_has_no_place_for)
