@@ -59,8 +59,8 @@ _Noreturn static void init_fail(struct init *in, const struct err *e)
 }
 
 /*
- * A pipe without a name, a socket, croft's own terminal, the null device: reopening one leads nowhere
- * new. A pipe with a name is a file like others, which somebody else may be writing into.
+ * A pipe without a name, a socket, croft's own terminal, the null device: reopening one leads
+ * nowhere new. A pipe with a name is a file like others, which somebody else may be writing into.
  */
 static bool leads_nowhere(const struct request *q, int fd)
 {

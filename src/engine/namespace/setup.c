@@ -14,13 +14,9 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -29,48 +25,25 @@
 #include "base/str.h"
 #include "engine/decoys.h"
 #include "engine/namespace/namespace.h"
-#include "os/capture.h"
+#include "engine/namespace/setup.h"
 #include "os/fuse.h"
 #include "os/mount.h"
 #include "os/path.h"
-#include "os/spawn.h"
 
 #define SCRATCH_INODES "1000000"
 #define SCRATCH_DEFAULT_B (4ull << 30)
 
-#define OPEN_MASKS_MAX 64
-#define JAVA_CUT_HEAD 12 /* of a Java key store: what is made anew with another entry */
-#define JAVA_CUT_TAIL 20
-
-struct setup {
-	struct init *in;
-	int root; /* the tmpfs that becomes "/" */
-	size_t decoys;
-	int open_masks
-		[OPEN_MASKS_MAX]; /* masks that hold mount points: read-only once those exist */
-	size_t open_masks_n;
-	char ca[ERR_MSG_MAX]; /* of CONTROL_TRUST, PEM; "": it has not come yet */
-	int java;
-	bool java_parts; /* what goes around the host's file, in a pipe */
-};
-
-/* "a/b/c" relative to the private root; plan paths are absolute and normalised. */
-static const char *rel(const char *dst)
-{
-	return dst[1] ? dst + 1 : ".";
-}
-
 /*
  * Make the parent directories of dst in the private root. Existing ones (binds too) are left alone.
  */
-static int make_parents(struct setup *s, const char *dst, struct err *e)
+int setup_make_parents(struct setup *s, const char *dst, struct err *e)
 {
 	char path[POLICY_PATH_MAX];
-	size_t n = strlen(rel(dst));
+	size_t n = strlen(setup_rel(dst));
 
 	if (n >= sizeof(path))
 		return err_set(e, ENAMETOOLONG, "%s", dst);
-	memcpy(path, rel(dst), n + 1);
+	memcpy(path, setup_rel(dst), n + 1);
 	for (char *p = path; (p = strchr(p, '/')); p++) {
 		*p = '\0';
 		if (mkdirat(s->root, path, 0755) < 0 && errno != EEXIST)
@@ -82,8 +55,8 @@ static int make_parents(struct setup *s, const char *dst, struct err *e)
 
 static int make_node(struct setup *s, const char *dst, bool is_dir)
 {
-	return is_dir ? mkdirat(s->root, rel(dst), 0755)
-		      : mknodat(s->root, rel(dst), S_IFREG | 0444, 0);
+	return is_dir ? mkdirat(s->root, setup_rel(dst), 0755)
+		      : mknodat(s->root, setup_rel(dst), S_IFREG | 0444, 0);
 }
 
 /*
@@ -91,13 +64,13 @@ static int make_node(struct setup *s, const char *dst, bool is_dir)
  * there already (nothing is ever created in the user's files) and is reached without following a
  * symlink.
  */
-static int attach(struct setup *s, int mount_fd, const struct plan_op *op, struct err *e)
+int setup_attach(struct setup *s, int mount_fd, const struct plan_op *op, struct err *e)
 {
 	int r;
 
 	if (op->nested) {
-		cleanup_fd int target =
-			path_open(s->root, rel(op->dst), O_PATH, PATH_NO_SYMLINKS | PATH_BENEATH);
+		cleanup_fd int target = path_open(
+			s->root, setup_rel(op->dst), O_PATH, PATH_NO_SYMLINKS | PATH_BENEATH);
 
 		if (target == -ENOENT || target == -ELOOP)
 			return err_refuse(
@@ -108,13 +81,13 @@ static int attach(struct setup *s, int mount_fd, const struct plan_op *op, struc
 	} else {
 		r = make_node(s, op->dst, op->is_dir);
 		if (r < 0 && errno == ENOENT) {
-			if (make_parents(s, op->dst, e) < 0)
+			if (setup_make_parents(s, op->dst, e) < 0)
 				return -e->errnum;
 			r = make_node(s, op->dst, op->is_dir);
 		}
 		if (r < 0 && errno != EEXIST)
 			return err_set(e, errno, "make %s in the private root", op->dst);
-		r = mount_attach(mount_fd, s->root, rel(op->dst), e);
+		r = mount_attach(mount_fd, s->root, setup_rel(op->dst), e);
 	}
 	if (r < 0)
 		return err_wrap(e, "%s", op->dst);
@@ -123,7 +96,7 @@ static int attach(struct setup *s, int mount_fd, const struct plan_op *op, struc
 }
 
 /* The source as the plan saw it, or nothing; oflags: O_PATH, or how it is read. */
-static int open_source(const struct plan_op *op, int oflags, struct err *e)
+int setup_open_source(const struct plan_op *op, int oflags, struct err *e)
 {
 	cleanup_fd int fd = path_open(AT_FDCWD, op->src, oflags, PATH_NO_SYMLINKS);
 	struct stat st;
@@ -143,14 +116,14 @@ static int open_source(const struct plan_op *op, int oflags, struct err *e)
 
 static int do_bind(struct setup *s, const struct plan_op *op, unsigned flags, struct err *e)
 {
-	cleanup_fd int src = open_source(op, O_PATH, e);
+	cleanup_fd int src = setup_open_source(op, O_PATH, e);
 	cleanup_fd int m = -1;
 
 	if (src < 0)
 		return src;
 	if (mount_clone(src, flags, &m, e) < 0)
 		return err_wrap(e, "%s", op->src);
-	return attach(s, m, op, e);
+	return setup_attach(s, m, op, e);
 }
 
 static int write_file(struct setup *s, const char *dst, const void *p, size_t n, struct err *e)
@@ -158,12 +131,13 @@ static int write_file(struct setup *s, const char *dst, const void *p, size_t n,
 	cleanup_fd int fd = -1;
 	int r;
 
-	fd = openat(s->root, rel(dst), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0444);
+	fd = openat(s->root, setup_rel(dst), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+		0444);
 	if (fd < 0 && errno == ENOENT) {
-		if (make_parents(s, dst, e) < 0)
+		if (setup_make_parents(s, dst, e) < 0)
 			return -e->errnum;
-		fd = openat(s->root, rel(dst), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-			0444);
+		fd = openat(s->root, setup_rel(dst),
+			O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444);
 	}
 	if (fd < 0)
 		return err_set(e, errno, "make %s in the private root", dst);
@@ -192,19 +166,19 @@ static int do_scratch(struct setup *s, const struct plan_op *op, struct err *e)
 	cleanup_fd int dir = -1, m = -1;
 	int r;
 
-	r = mkdirat(s->root, rel(op->dst), op->mode);
+	r = mkdirat(s->root, setup_rel(op->dst), op->mode);
 	if (r < 0 && errno == ENOENT) {
-		if (make_parents(s, op->dst, e) < 0)
+		if (setup_make_parents(s, op->dst, e) < 0)
 			return -e->errnum;
-		r = mkdirat(s->root, rel(op->dst), op->mode);
+		r = mkdirat(s->root, setup_rel(op->dst), op->mode);
 	}
 	if (r < 0 && errno != EEXIST)
 		return err_set(e, errno, "make %s in the private root", op->dst);
-	dir = openat(s->root, rel(op->dst), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	dir = openat(s->root, setup_rel(op->dst), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dir < 0)
 		return err_set(e, errno, "open %s in the private root", op->dst);
-	if (r < 0 &&
-		fchmodat(s->root, rel(op->dst), op->mode, 0) < 0) /* made as another's parent */
+	if (r < 0 && fchmodat(s->root, setup_rel(op->dst), op->mode, 0) <
+			     0) /* made as another's parent */
 		return err_set(e, errno, "set mode of %s", op->dst);
 	if (mount_clone(dir, MOUNT_NODEV, &m, e) < 0 || mount_attach(m, dir, "", e) < 0)
 		return err_wrap(e, "%s", op->dst);
@@ -214,12 +188,12 @@ static int do_scratch(struct setup *s, const struct plan_op *op, struct err *e)
 
 static int do_symlink(struct setup *s, const char *target, const char *dst, struct err *e)
 {
-	int r = symlinkat(target, s->root, rel(dst));
+	int r = symlinkat(target, s->root, setup_rel(dst));
 
 	if (r < 0 && errno == ENOENT) {
-		if (make_parents(s, dst, e) < 0)
+		if (setup_make_parents(s, dst, e) < 0)
 			return -e->errnum;
-		r = symlinkat(target, s->root, rel(dst));
+		r = symlinkat(target, s->root, setup_rel(dst));
 	}
 	if (r < 0 && errno != EEXIST)
 		return err_set(e, errno, "link %s in the private root", dst);
@@ -234,7 +208,7 @@ static int do_new(struct setup *s, const struct plan_op *op, const char *fstype,
 
 	if (mount_new(fstype, opts, flags, &m, e) < 0)
 		return -e->errnum;
-	return attach(s, m, &at, e);
+	return setup_attach(s, m, &at, e);
 }
 
 static int do_proc(struct setup *s, const struct plan_op *op, struct err *e)
@@ -260,7 +234,7 @@ static int do_overlay(struct setup *s, const struct plan_op *op, const char *siz
 	const char *tmpfs[] = {size, "nr_inodes=" SCRATCH_INODES, "mode=0700", NULL};
 	char lower[64], upper[64], work[64];
 	const char *opts[] = {lower, upper, work, "userxattr", NULL};
-	cleanup_fd int src = open_source(op, O_PATH, e);
+	cleanup_fd int src = setup_open_source(op, O_PATH, e);
 	cleanup_fd int layer = -1, up = -1, wk = -1, m = -1, at = -1;
 	char own[64];
 	struct plan_op own_op = {.dst = own, .is_dir = true};
@@ -269,7 +243,7 @@ static int do_overlay(struct setup *s, const struct plan_op *op, const char *siz
 		return src;
 	snprintf(own, sizeof(own), "%s/upper%u", NS_OWN_DIR, s->in->enforced.mounts);
 	if (mount_new("tmpfs", tmpfs, MOUNT_NODEV, &layer, e) < 0 ||
-		attach(s, layer, &own_op, e) < 0)
+		setup_attach(s, layer, &own_op, e) < 0)
 		return -e->errnum;
 	if (mkdirat(layer, "upper", 0755) < 0 || mkdirat(layer, "work", 0755) < 0)
 		return err_set(e, errno, "make overlay layers");
@@ -282,9 +256,9 @@ static int do_overlay(struct setup *s, const struct plan_op *op, const char *siz
 	snprintf(work, sizeof(work), "workdir=/proc/self/fd/%d", wk);
 	if (mount_new("overlay", opts, MOUNT_NODEV, &m, e) < 0)
 		return err_wrap(e, "--discard needs an overlay of %s", op->src);
-	if (attach(s, m, op, e) < 0)
+	if (setup_attach(s, m, op, e) < 0)
 		return -e->errnum;
-	at = openat(s->root, rel(own), O_PATH | O_CLOEXEC);
+	at = openat(s->root, setup_rel(own), O_PATH | O_CLOEXEC);
 	snprintf(own, sizeof(own), "/proc/self/fd/%d", at);
 	if (at < 0 || umount2(own, MNT_DETACH) < 0)
 		return err_set(e, errno, "detach overlay layers");
@@ -308,18 +282,18 @@ static int do_mask(struct setup *s, const struct plan_op *op, struct err *e)
 			e, "more than %d denied directories hold granted paths", OPEN_MASKS_MAX);
 	snprintf(own, sizeof(own), NS_OWN_DIR "/denied%s%s%.0zu", op->is_dir ? ".d" : "",
 		op->holds ? "." : "", op->holds ? s->open_masks_n + 1 : 0);
-	if (make_parents(s, own, e) < 0)
+	if (setup_make_parents(s, own, e) < 0)
 		return -e->errnum;
-	if ((op->is_dir ? mkdirat(s->root, rel(own), op->holds ? 0111 : 0)
-			: mknodat(s->root, rel(own), S_IFREG, 0)) < 0 &&
+	if ((op->is_dir ? mkdirat(s->root, setup_rel(own), op->holds ? 0111 : 0)
+			: mknodat(s->root, setup_rel(own), S_IFREG, 0)) < 0 &&
 		errno != EEXIST)
 		return err_set(e, errno, "make mask");
-	src = openat(s->root, rel(own), O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	src = openat(s->root, setup_rel(own), O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (src < 0)
 		return err_set(e, errno, "open mask");
 	if (mount_clone(src, (op->holds ? 0 : MOUNT_RO) | MOUNT_NODEV | MOUNT_NOEXEC, &m, e) < 0)
 		return err_wrap(e, "mask %s", op->dst);
-	if (attach(s, m, op, e) < 0)
+	if (setup_attach(s, m, op, e) < 0)
 		return -e->errnum;
 	if (op->holds)
 		s->open_masks[s->open_masks_n++] = take_fd(&m);
@@ -356,7 +330,7 @@ static int do_decoy(struct setup *s, const struct plan_op *op, struct err *e)
 			char dir[] = NS_DECOY_DIR;
 			struct plan_op at = {.dst = dir, .is_dir = true};
 
-			if (attach(s, m, &at, e) < 0)
+			if (setup_attach(s, m, &at, e) < 0)
 				return -e->errnum;
 			s->in->enforced.decoys = 1;
 		} else if (make_node(s, NS_OWN_DIR, true) < 0 && errno != EEXIST) {
@@ -370,133 +344,6 @@ static int do_decoy(struct setup *s, const struct plan_op *op, struct err *e)
 	return do_symlink(s, slot, op->dst, e);
 }
 
-/*
- * The supervisor makes the sandbox's authority while we mount, and sends its certificate. Its key
- * was never in this process.
- */
-static void receive_trust(struct setup *s)
-{
-	struct sandbox from = {.control = s->in->control, .fd = SANDBOX_FDS_NONE};
-	struct pollfd p = {.fd = s->in->control, .events = POLLIN};
-	struct control_msg m;
-
-	while (poll(&p, 1, -1) < 0 && errno == EINTR)
-		;
-	if (control_receive(&from, &m) != 1 || m.type != CONTROL_TRUST)
-		_exit(125); /* the supervisor gave up, and knows why */
-	s->java = take_fd(&from.fd[0]);
-	s->java_parts = m.status != 0;
-	for (int i = 0; i < SANDBOX_FD_NUM; i++)
-		close_fd(&from.fd[i]);
-	snprintf(s->ca, sizeof(s->ca), "%s", m.msg);
-}
-
-/* All of a file but its first `head` and last `tail` bytes. */
-static int copy_middle(int to, int from, off_t head, off_t tail, const char *what, struct err *e)
-{
-	struct stat st;
-	off_t at = head;
-
-	if (fstat(from, &st) < 0)
-		return err_set(e, errno, "look at %s", what);
-	while (at < st.st_size - tail) {
-		ssize_t n = sendfile(to, from, &at, (size_t)(st.st_size - tail - at));
-
-		if (n <= 0)
-			return err_set(
-				e, n < 0 ? errno : EIO, "copy %s into the private root", what);
-	}
-	return 0;
-}
-
-/* One that was cut off in the middle of a certificate would swallow ours. */
-static int check_bundle(int fd, const char *path, struct err *e)
-{
-	static const char end[] = "-----END CERTIFICATE-----";
-	char tail[sizeof(end) + 8];
-	struct stat st;
-	ssize_t n = 0;
-
-	if (fstat(fd, &st) == 0)
-		n = pread(fd, tail, sizeof(tail),
-			st.st_size > (off_t)sizeof(tail) ? st.st_size - (off_t)sizeof(tail) : 0);
-	while (n > 0 && (tail[n - 1] == '\n' || tail[n - 1] == '\r'))
-		n--;
-	if (st.st_size == 0 || (n >= (ssize_t)strlen(end) &&
-				       memcmp(tail + n - strlen(end), end, strlen(end)) == 0))
-		return 0;
-	return err_refuse(e,
-		"%s does not end with a certificate; the sandbox's own cannot be added to it",
-		path);
-}
-
-/* The supervisor's ends around what the host has, or all of it from the supervisor. */
-static int make_java(struct setup *s, const struct plan_op *op, int to, struct err *e)
-{
-	char ends[4096];
-	cleanup_fd int from = -1;
-	ssize_t n;
-	int r;
-
-	if (!s->java_parts)
-		return copy_middle(to, s->java, 0, 0, op->dst, e);
-	n = read(s->java, ends, sizeof(ends));
-	if (n < JAVA_CUT_HEAD || !op->src)
-		return err_set(e, EPROTO, "make %s", op->dst);
-	from = open_source(op, O_RDONLY | O_NONBLOCK | O_NOCTTY, e);
-	if (from < 0)
-		return from;
-	r = fd_write_all(to, ends, JAVA_CUT_HEAD);
-	if (r == 0 && copy_middle(to, from, JAVA_CUT_HEAD, JAVA_CUT_TAIL, op->src, e) < 0)
-		return -e->errnum;
-	if (r == 0)
-		r = fd_write_all(to, ends + JAVA_CUT_HEAD, (size_t)n - JAVA_CUT_HEAD);
-	return r < 0 ? err_set(e, -r, "write %s", op->dst) : 0;
-}
-
-static int make_trust(struct setup *s, const struct plan_op *op, struct err *e)
-{
-	cleanup_fd int to = -1, from = -1;
-	int r;
-
-	if (make_parents(s, op->dst, e) < 0)
-		return -e->errnum;
-	to = openat(s->root, rel(op->dst), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
-	if (to < 0)
-		return err_set(e, errno, "make %s in the private root", op->dst);
-	if (op->mode == TRUST_JAVA)
-		return make_java(s, op, to, e);
-	if (op->src) {
-		from = open_source(
-			op, O_RDONLY | O_NONBLOCK | O_NOCTTY, e); /* not a FIFO's other end */
-		if (from < 0)
-			return from;
-		if (check_bundle(from, op->src, e) < 0 ||
-			copy_middle(to, from, 0, 0, op->src, e) < 0)
-			return -e->errnum;
-	}
-	if (op->mode == TRUST_BUNDLE && (r = fd_write_all(to, "\n", 1)) < 0)
-		return err_set(e, -r, "write %s", op->dst);
-	r = fd_write_all(to, s->ca, strlen(s->ca));
-	return r < 0 ? err_set(e, -r, "write %s", op->dst) : 0;
-}
-
-static int do_trust(struct setup *s, const struct plan_op *op, struct err *e)
-{
-	cleanup_fd int src = -1, m = -1;
-
-	if (!s->ca[0])
-		receive_trust(s);
-	if (!op->nested)
-		return make_trust(s, op, e);
-	src = openat(s->root, rel(op->src), O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	if (src < 0)
-		return err_set(e, errno, "open %s", op->src);
-	if (mount_clone(src, MOUNT_RO | MOUNT_NODEV | MOUNT_NOEXEC, &m, e) < 0)
-		return err_wrap(e, "%s", op->dst);
-	return attach(s, m, op, e);
-}
-
 static int do_op(struct setup *s, const struct plan_op *op, const char *size, struct err *e)
 {
 	static const char *const devpts[] = {"newinstance", "ptmxmode=0666", "mode=0620", NULL};
@@ -505,9 +352,9 @@ static int do_op(struct setup *s, const struct plan_op *op, const char *size, st
 	case PLAN_SCRATCH:
 		return do_scratch(s, op, e);
 	case PLAN_DIR:
-		if (make_parents(s, op->dst, e) < 0)
+		if (setup_make_parents(s, op->dst, e) < 0)
 			return -e->errnum;
-		if (mkdirat(s->root, rel(op->dst), op->mode) < 0 && errno != EEXIST)
+		if (mkdirat(s->root, setup_rel(op->dst), op->mode) < 0 && errno != EEXIST)
 			return err_set(e, errno, "make %s in the private root", op->dst);
 		return 0;
 	case PLAN_BIND:
@@ -533,85 +380,13 @@ static int do_op(struct setup *s, const struct plan_op *op, const char *size, st
 	case PLAN_DECOY:
 		return do_decoy(s, op, e);
 	case PLAN_TRUST:
-		return do_trust(s, op, e);
+		return setup_trust(s, op, e);
 	case PLAN_CAPTURE:  /* by the thread that makes the network namespace */
 	case PLAN_LANDLOCK: /* executed at lock-down, by path inside the new root */
 	case PLAN_OP_NUM:
 	default:
 		return 0;
 	}
-}
-
-/*
- * Making a network namespace takes the kernel as long as most of the mounts together, so a thread
- * makes one while we mount. We enter it as soon as it is there; what then remains of its set-up goes on
- * while we lock ourselves down, and ends before READY: afterwards we are alone in the process again.
- */
-static struct net_maker {
-	pthread_t thread;
-	int made[2];  /* a pipe: the number of the namespace's descriptor comes when it is there */
-	bool capture; /* its traffic goes to sockets[] */
-	int sockets[CAPTURE_FD_NUM];
-	struct err e;
-} net;
-
-static void *make_net(void *arg)
-{
-	int fd = -1;
-
-	if (unshare(CLONE_NEWNET) < 0)
-		err_set(&net.e, errno, "create a network namespace");
-	else if (loopback_up(&net.e) == 0 &&
-		 (fd = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC)) < 0)
-		err_set(&net.e, errno, "open the network namespace");
-	if (fd >= 0 && write(net.made[1], &fd, sizeof(fd)) != (ssize_t)sizeof(fd))
-		err_set(&net.e, errno, "hand over the network namespace");
-	close(net.made[1]);
-	if (fd >= 0 && net.capture)
-		capture_set_up(net.sockets, &net.e);
-	return arg;
-}
-
-static int begin_net(const struct init *in, struct err *e)
-{
-	int r;
-
-	net.capture = in->request->capture;
-	if (pipe2(net.made, O_CLOEXEC) < 0)
-		return err_set(e, errno, "make a pipe");
-	r = pthread_create(&net.thread, NULL, make_net, NULL);
-	return r ? err_set(e, r, "start a thread") : 0;
-}
-
-static int enter_net(struct init *in, struct err *e)
-{
-	cleanup_fd int fd = -1;
-	ssize_t n;
-
-	while ((n = read(net.made[0], &fd, sizeof(fd))) < 0 && errno == EINTR)
-		;
-	close(net.made[0]);
-	if (n != (ssize_t)sizeof(fd)) {
-		fd = -1;
-		return namespace_settle(in, e) < 0 ? -e->errnum : err_set(e, EIO, "make a network namespace");
-	}
-	if (setns(fd, CLONE_NEWNET) < 0)
-		return err_set(e, errno, "enter the network namespace");
-	in->enforced.ns_net = 1;
-	return 0;
-}
-
-int namespace_settle(struct init *in, struct err *e)
-{
-	pthread_join(net.thread, NULL);
-	if (net.e.errnum) {
-		*e = net.e;
-		return -e->errnum;
-	}
-	in->enforced.capture = net.capture;
-	for (int i = 0; net.capture && i < CAPTURE_FD_NUM; i++)
-		in->fd[SANDBOX_FD_TCP4 + i] = net.sockets[i];
-	return 0;
 }
 
 static int make_root(struct setup *s, const char *size, struct err *e)
@@ -670,7 +445,7 @@ int namespace_setup(struct init *in, struct err *e)
 			"use --tier process, or see croft doctor",
 			why);
 	}
-	if ((r = begin_net(in, e)) < 0)
+	if ((r = setup_net_begin(in, e)) < 0)
 		return r;
 	r = make_root(&s, size, e);
 	for (size_t i = 0; r == 0 && i < in->plan->n; i++)
@@ -685,5 +460,5 @@ int namespace_setup(struct init *in, struct err *e)
 	umask(old_umask);
 	if (sethostname(NS_HOSTNAME, strlen(NS_HOSTNAME)) < 0)
 		return err_set(e, errno, "set hostname");
-	return enter_net(in, e);
+	return setup_net_enter(in, e);
 }

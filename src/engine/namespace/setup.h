@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared between the files that execute a plan: setup.c, trust.c, net.c. */
+#ifndef CROFT_ENGINE_NAMESPACE_SETUP_H
+#define CROFT_ENGINE_NAMESPACE_SETUP_H
+
+#include "engine/init.h"
+
+#define OPEN_MASKS_MAX 64
+
+struct setup {
+	struct init *in;
+	int root; /* the tmpfs that becomes "/" */
+	size_t decoys;
+	int open_masks[OPEN_MASKS_MAX]; /* with mount points in them: read-only once those exist */
+	size_t open_masks_n;
+	char ca[ERR_MSG_MAX]; /* of CONTROL_TRUST, PEM; "": it has not come yet */
+	int java;
+	bool java_parts; /* what goes around the host's file, in a pipe */
+};
+
+/* "a/b/c" relative to the private root; plan paths are absolute and normalised. */
+static inline const char *setup_rel(const char *dst)
+{
+	return dst[1] ? dst + 1 : ".";
+}
+
+int setup_make_parents(struct setup *s, const char *dst, struct err *e);
+int setup_attach(struct setup *s, int mount_fd, const struct plan_op *op, struct err *e);
+/* The source as the plan saw it, or nothing; oflags: O_PATH, or how it is read. */
+int setup_open_source(const struct plan_op *op, int oflags, struct err *e);
+/* PLAN_TRUST */
+int setup_trust(struct setup *s, const struct plan_op *op, struct err *e);
+/*
+ * The network namespace: begun by a thread, entered when it is there; namespace_settle() ends it.
+ */
+int setup_net_begin(const struct init *in, struct err *e);
+int setup_net_enter(struct init *in, struct err *e);
+
+#endif
