@@ -18,6 +18,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "engine/engine.h"
+#include "os/clock.h"
 
 const char *const doctor_state_names[] = {"no", "partly", "yes", "fact"};
 static_assert(ARRAY_SIZE(doctor_state_names) == DOCTOR_STATE_NUM, "a name per state");
@@ -79,14 +80,6 @@ void doctor_fix(struct doctor_answer *a, const char *fmt, ...)
 	va_end(ap);
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 _Noreturn static void check_child(const struct doctor_check *c, int out)
 {
 	struct doctor_answer a = {.state = DOCTOR_NO};
@@ -104,11 +97,11 @@ static bool read_answer(int fd, struct doctor_answer *ret)
 {
 	struct doctor_answer a;
 	size_t got = 0;
-	int64_t end = now_ms() + DOCTOR_CHECK_MS;
+	int64_t end = (int64_t)clock_ms() + DOCTOR_CHECK_MS;
 
 	while (got < sizeof(a)) {
 		struct pollfd p = {.fd = fd, .events = POLLIN};
-		int64_t left = end - now_ms();
+		int64_t left = end - (int64_t)clock_ms();
 		ssize_t n;
 
 		if (left <= 0 || (poll(&p, 1, (int)left) < 0 && errno != EINTR))

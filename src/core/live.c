@@ -19,6 +19,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "core/state.h"
+#include "os/clock.h"
 #include "os/path.h"
 
 #define ANSWER_MS 2000
@@ -100,12 +101,9 @@ void live_close(struct live *l)
 
 static void tell_pending(struct network *n, struct buf *out)
 {
-	struct timespec t;
-	uint64_t now;
+	uint64_t now = clock_ms();
 
 	network_expire(n);
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	now = (uint64_t)t.tv_sec * 1000u + (uint64_t)t.tv_nsec / 1000000u;
 	for (size_t i = 0; i < n->asks_n; i++) {
 		const struct network_ask *a = &n->asks[i];
 		cleanup_buf struct buf b = BUF_INIT(4096);
@@ -195,8 +193,14 @@ static int ask_run(
 		return err_set(e, ENOMEM, "talk to run %s", run_id);
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 	name_socket(&a, dir, run_id);
-	if (connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
-		return err_set(e, errno, "no run %s is listening", run_id);
+	if (connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0) {
+		int why = errno;
+
+		err_invalid(
+			e, "no run %s is listening; croft pending shows those that wait", run_id);
+		e->errnum = why;
+		return -why;
+	}
 	if (send(fd, text, len, MSG_NOSIGNAL) != (ssize_t)len)
 		return err_set(e, errno, "talk to run %s", run_id);
 	if (poll(&p, 1, ANSWER_MS) != 1)
@@ -278,7 +282,7 @@ static int request(
 		return err_invalid(
 			e, "%.64s is not a run id (as croft pending and receipts show it)", run_id);
 	if (dir < 0)
-		return err_invalid(e, "no run is listening");
+		return err_invalid(e, "no run is listening; only runs with network rules do");
 	r = ask_run(dir, run_id, text, len, &b, e);
 	if (r < 0)
 		return r;

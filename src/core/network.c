@@ -71,15 +71,13 @@ static int find_gateway(struct network *n, const struct policy *p, struct err *e
 	if (access(n->program, X_OK) < 0 || !realpath(n->program, real))
 		return err_refuse(e,
 			"the policy has network rules, but croft-gateway, which carries them, is "
-			"not "
-			"installed (%s); install it, or remove the rules",
+			"not installed (%s); install it, or remove the rules",
 			n->program);
 	/* Files are made read-only, wherever they are; a symlink cannot be. */
 	if (!str_eq(n->program, real) && policy_access(p, n->program, NULL) == ACCESS_WRITE)
 		return err_refuse(e,
 			"%s is a symlink that the sandbox could change, and croft would start what "
-			"it "
-			"leads to; put a copy of croft-gateway there, or croft elsewhere",
+			"it leads to; put a copy of croft-gateway there, or croft elsewhere",
 			n->program);
 	return 0;
 }
@@ -263,10 +261,6 @@ static bool add_env(struct strlist *env, const char *name, const char *fmt, ...)
 	return !b.failed && strlist_add(env, buf_str(&b));
 }
 
-/*
- * Plain http:// throughout: some clients fail at once when they meet a scheme of SOCKS they do not
- * know.
- */
 /* The NULL that envp ends with, in a slot beyond the entries. */
 static bool end_env(struct strlist *env)
 {
@@ -282,18 +276,20 @@ static bool end_env(struct strlist *env)
 	return true;
 }
 
+/*
+ * Plain http:// throughout: some clients fail at once when they meet a scheme of SOCKS they do not
+ * know.
+ */
 static bool add_proxy_env(const struct network *n, struct strlist *env)
 {
-	static const char *const http[] = {
-		"http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"};
-	static const char *const all[] = {"all_proxy", "ALL_PROXY"};
+	static const char *const proxy[] = {
+		"http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"};
 	static const char *const none[] = {"no_proxy", "NO_PROXY"};
 	bool ok = add_env(env, "NODE_USE_ENV_PROXY", "1");
 
-	for (size_t i = 0; ok && i < ARRAY_SIZE(http); i++)
-		ok = add_env(env, http[i], "http://croft:%s@127.0.0.1:%u", n->token, n->proxy_port);
-	for (size_t i = 0; ok && i < ARRAY_SIZE(all); i++)
-		ok = add_env(env, all[i], "http://croft:%s@127.0.0.1:%u", n->token, n->proxy_port);
+	for (size_t i = 0; ok && i < ARRAY_SIZE(proxy); i++)
+		ok = add_env(
+			env, proxy[i], "http://croft:%s@127.0.0.1:%u", n->token, n->proxy_port);
 	for (size_t i = 0; ok && i < ARRAY_SIZE(none); i++)
 		ok = add_env(env, none[i], "localhost,127.0.0.1,::1");
 	return ok;
@@ -319,7 +315,7 @@ int network_environ(const struct network *n, struct strlist *env, const char *tr
 
 /* ---- trust ---- */
 
-static int to_memfd(const char *name, const void *p, size_t len, struct err *e)
+int network_memfd(const char *name, const void *p, size_t len, struct err *e)
 {
 	cleanup_fd int fd = memfd_create(name, MFD_CLOEXEC);
 	int r;
@@ -332,11 +328,6 @@ static int to_memfd(const char *name, const void *p, size_t len, struct err *e)
 	if (lseek(fd, 0, SEEK_SET) < 0)
 		return err_set(e, errno, "rewind a memory file");
 	return take_fd(&fd);
-}
-
-int network_memfd(const char *name, const void *p, size_t len, struct err *e)
-{
-	return to_memfd(name, p, len, e);
 }
 
 static int open_first(const char *const *paths)
@@ -377,7 +368,7 @@ static int send_java(struct network *n, bool *ret_parts, struct err *e)
 		return r;
 	if (r == 0) {
 		r = make_java(n, &whole, e);
-		return r < 0 ? r : to_memfd("java", whole.data, whole.len, e);
+		return r < 0 ? r : network_memfd("java", whole.data, whole.len, e);
 	}
 	if (pipe2(pipe_fd, O_CLOEXEC) < 0)
 		return err_set(e, errno, "make a pipe");

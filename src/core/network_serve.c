@@ -25,20 +25,13 @@
 #include "core/secret.h"
 #include "core/state.h"
 #include "engine/init.h"
+#include "os/clock.h"
 #include "os/uapi.h"
 
 #define FINISH_MS 3000    /* for the last words of a gateway */
 #define DYING_MS 500      /* for the end of a process that was killed, or hung up */
 #define NOTES_TOLD_MAX 16 /* a gateway's own words must not push ours out of the receipt */
 #define POLICY_TEXT_MAX (4u << 20)
-
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000u + (uint64_t)t.tv_nsec / 1000000u;
-}
 
 static void note(struct network *n, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void note(struct network *n, const char *fmt, ...)
@@ -267,11 +260,6 @@ void network_take(struct network *n, struct sandbox *b)
 
 /* ---- what it says ---- */
 
-static char *copy(const char *s)
-{
-	return strdup(s); /* NULL is shown as nothing */
-}
-
 static struct network_denial *find_denial(struct network *n, const struct gateway_msg *m)
 {
 	for (size_t i = 0; i < n->denials_n; i++) {
@@ -300,12 +288,12 @@ static void on_denial(struct network *n, const struct gateway_msg *m)
 		return;
 	}
 	d = &n->denials[n->denials_n];
-	*d = (struct network_denial){.host = copy(m->host),
-		.method = copy(m->method),
-		.path = copy(m->path),
-		.rule = copy(m->rule),
-		.why = copy(m->text),
-		.fix = copy(m->fix),
+	*d = (struct network_denial){.host = strdup(m->host),
+		.method = strdup(m->method),
+		.path = strdup(m->path),
+		.rule = strdup(m->rule),
+		.why = strdup(m->text),
+		.fix = strdup(m->fix),
 		.port = (uint16_t)m->port,
 		.status = m->status,
 		.count = MAX_OF(m->count, 1u)};
@@ -323,8 +311,8 @@ static void on_host(struct network *n, const struct gateway_msg *m)
 	if (!n->hosts || n->hosts_n == NETWORK_HOSTS_MAX)
 		return;
 	h = &n->hosts[n->hosts_n];
-	*h = (struct network_host){.host = copy(m->host),
-		.rule = copy(m->rule),
+	*h = (struct network_host){.host = strdup(m->host),
+		.rule = strdup(m->rule),
 		.port = (uint16_t)m->port,
 		.mode = m->mode < NET_MODE_NUM ? (enum net_mode)m->mode : NET_TCP,
 		.connections = m->connections,
@@ -345,7 +333,7 @@ static void forget_ask(struct network *n, size_t i)
 
 void network_expire(struct network *n)
 {
-	uint64_t now = now_ms();
+	uint64_t now = clock_ms();
 
 	for (size_t i = 0; i < n->asks_n;)
 		if (now - n->asks[i].since_ms >= n->ask_timeout_ms)
@@ -365,11 +353,11 @@ static void on_ask(struct network *n, const struct gateway_msg *m)
 		return; /* it will be denied when its time is over */
 	a = &n->asks[n->asks_n];
 	*a = (struct network_ask){.id = m->id,
-		.host = copy(m->host),
-		.method = copy(m->method),
-		.path = copy(m->path),
+		.host = strdup(m->host),
+		.method = strdup(m->method),
+		.path = strdup(m->path),
 		.port = (uint16_t)m->port,
-		.since_ms = now_ms()};
+		.since_ms = clock_ms()};
 	if (a->host && a->method && a->path)
 		n->asks_n++;
 }
@@ -542,7 +530,7 @@ void network_handle(struct network *n, const struct pollfd *p, int count, struct
 void network_finish(struct network *n)
 {
 	struct gateway_msg m = {.type = GATEWAY_END};
-	uint64_t until = now_ms() + FINISH_MS, now;
+	uint64_t until = clock_ms() + FINISH_MS, now;
 
 	if (!n->policy)
 		return;
@@ -552,7 +540,7 @@ void network_finish(struct network *n)
 	n->ending = true;
 	if (n->sock >= 0 && gateway_send(n->sock, &m, NULL) < 0)
 		lose(n, "it does not listen");
-	while (n->sock >= 0 && !n->done && (now = now_ms()) < until) {
+	while (n->sock >= 0 && !n->done && (now = clock_ms()) < until) {
 		struct pollfd p = {.fd = n->sock, .events = POLLIN};
 
 		if (poll(&p, 1, (int)(until - now)) > 0)

@@ -22,6 +22,7 @@
 #include "core/terminal.h"
 #include "engine/engine.h"
 #include "os/cgroup.h"
+#include "os/clock.h"
 #include "os/landlock.h"
 #include "os/proctree.h"
 #include "os/seccomp.h"
@@ -308,14 +309,6 @@ static void conclude(void *arg, const struct outcome *o)
 	receipt_seal(r, &a->plan);
 }
 
-static uint64_t now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u;
-}
-
 /*
  * The command has its own copies now. Ours are closed when they were given to us for that, so that
  * the other ends see the command close them; a terminal's are still needed to copy from and to.
@@ -350,7 +343,7 @@ static int attempt_run(struct attempt *a, struct err *e)
 		.pid_namespace = a->engine->tier == TIER_NAMESPACE,
 		.meanwhile_arg = a};
 	bool early = cgroup_is_unified();
-	uint64_t t0 = now_us();
+	uint64_t t0 = clock_us();
 	struct outcome o;
 	int r;
 
@@ -380,7 +373,7 @@ static int attempt_run(struct attempt *a, struct err *e)
 	}
 	plan_seal(&a->plan);
 	r = supervise(&s, &o, e);
-	a->receipt->wall_us = now_us() - t0;
+	a->receipt->wall_us = clock_us() - t0;
 	return r;
 }
 

@@ -22,6 +22,7 @@
 #include "core/prompt.h"
 #include "engine/decoys.h"
 #include "engine/init.h"
+#include "os/clock.h"
 #include "os/fuse.h"
 #include "os/proctree.h"
 #include "os/uapi.h"
@@ -58,14 +59,6 @@ struct loop {
 	bool over; /* EXIT or FAILED seen, or control closed */
 	int rc;
 };
-
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000u + (uint64_t)t.tv_nsec / 1000000u;
-}
 
 static void signal_init(const struct sandbox *b, int sig)
 {
@@ -128,7 +121,7 @@ static int on_ready(struct loop *l)
 	l->observer.listener = s->sandbox->fd[SANDBOX_FD_NOTIFY];
 	l->decoyfs.dev_fd = s->sandbox->fd[SANDBOX_FD_DECOY];
 	if (s->timeout_ms != LIMIT_NONE)
-		l->deadline_ms = now_ms() + s->timeout_ms;
+		l->deadline_ms = clock_ms() + s->timeout_ms;
 	r = control_send(s->sandbox->control, &go, join, n);
 	while (n > 0)
 		close(join[--n]);
@@ -317,7 +310,7 @@ static void enforce_time(struct loop *l)
 
 	if (!l->deadline_ms)
 		return;
-	now = now_ms();
+	now = clock_ms();
 	if (!l->out->timed_out && now >= l->deadline_ms) {
 		l->out->timed_out = true;
 		l->kill_ms = now + KILL_GRACE_MS;
@@ -335,7 +328,7 @@ static int wait_ms(const struct loop *l)
 
 	if (!l->deadline_ms || at == UINT64_MAX)
 		return -1;
-	now = now_ms();
+	now = clock_ms();
 	return at <= now ? 0 : (int)MIN_OF(at - now, 1u << 30);
 }
 

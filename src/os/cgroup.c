@@ -26,6 +26,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "os/cgroup_place.h"
+#include "os/clock.h"
 #include "os/forced.h"
 #include "os/path.h"
 
@@ -75,20 +76,12 @@ static int poke_number(int dir_fd, const char *file, uint64_t v)
 
 /* --- waiting --- */
 
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 /* Sleep 50 µs, then twice as long each time up to 10 ms; false when the time is up. */
 static bool wait_a_little(unsigned *round, uint64_t until_ms)
 {
 	struct timespec t = {.tv_nsec = 50000L << (*round < 7 ? *round : 7)};
 
-	if (now_ms() >= until_ms)
+	if (clock_ms() >= until_ms)
 		return false;
 	(*round)++;
 	nanosleep(&t, NULL);
@@ -361,7 +354,7 @@ static void wait_empty_v2(int dir_fd, uint64_t until_ms)
 
 	while (fd >= 0) {
 		ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
-		uint64_t now = now_ms();
+		uint64_t now = clock_ms();
 
 		text[n > 0 ? n : 0] = '\0';
 		if (!strstr(text, "populated 1") || now >= until_ms)
@@ -372,7 +365,7 @@ static void wait_empty_v2(int dir_fd, uint64_t until_ms)
 
 static void kill_dir(int dir_fd, bool v2)
 {
-	uint64_t until = now_ms() + DRAIN_MS_MAX;
+	uint64_t until = clock_ms() + DRAIN_MS_MAX;
 	unsigned round = 0;
 
 	if (v2 && file_poke_at(dir_fd, "cgroup.kill", "1") == 0) {
@@ -409,7 +402,7 @@ void cgroup_kill(struct cgroup *c)
 
 static void remove_dir(int parent_fd, const char *name)
 {
-	uint64_t until = now_ms() + DRAIN_MS_MAX;
+	uint64_t until = clock_ms() + DRAIN_MS_MAX;
 	unsigned round = 0;
 
 	while (unlinkat(parent_fd, name, AT_REMOVEDIR) < 0 && errno == EBUSY &&
