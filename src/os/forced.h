@@ -11,4 +11,10 @@
 
 bool forced_fail(const char *feature);
 
+/*
+ * Test seam: CROFT_CRASH_AT="land.file" ends croft on the spot, as SIGKILL would, when it gets to that step
+ * ("land.file:3": the third time). It can only end croft, which any caller can do anyway.
+ */
+void forced_crash(const char *step);
+
 #endif

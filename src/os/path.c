@@ -248,9 +248,9 @@ int file_poke_at(int dirfd, const char *path, const char *text)
 	return 0;
 }
 
-int file_replace_at(int dirfd, const char *name, const void *p, size_t n, mode_t mode)
+static int replace(int dirfd, const char *name, const void *p, size_t n, mode_t mode, bool sync)
 {
-	cleanup_fd int fd = -1;
+	cleanup_fd int fd = -1, dir = -1;
 	char tmp[NAME_MAX + 1];
 	int r;
 
@@ -264,11 +264,49 @@ int file_replace_at(int dirfd, const char *name, const void *p, size_t n, mode_t
 	if (fd < 0)
 		return -errno;
 	r = fd_write_all(fd, p, n);
+	if (r == 0 && sync && fsync(fd) < 0)
+		r = -errno;
 	if (r == 0 && renameat(dirfd, tmp, dirfd, name) < 0)
 		r = -errno;
 	if (r < 0)
 		unlinkat(dirfd, tmp, 0);
+	if (r == 0 && sync) {
+		dir = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (dir < 0 || fsync(dir) < 0)
+			r = -errno;
+	}
 	return r;
+}
+
+int file_replace_at(int dirfd, const char *name, const void *p, size_t n, mode_t mode)
+{
+	return replace(dirfd, name, p, n, mode, false);
+}
+
+int file_replace_synced_at(int dirfd, const char *name, const void *p, size_t n, mode_t mode)
+{
+	return replace(dirfd, name, p, n, mode, true);
+}
+
+int fd_send_to_disk(int fd)
+{
+	if (sync_file_range(fd, 0, 0,
+		    SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
+			    SYNC_FILE_RANGE_WAIT_AFTER) < 0 &&
+		fsync(fd) < 0)
+		return -errno;
+	return 0;
+}
+
+int dir_flush(int dirfd)
+{
+	cleanup_fd int fd = openat(dirfd, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
+	cleanup_fd int dir = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	/* A byte of its own, or there would be nothing to flush and the device's cache stayed. */
+	if (fd >= 0 && (fd_write_all(fd, "x", 1) < 0 || fsync(fd) < 0))
+		return -errno;
+	return dir < 0 || fsync(dir) < 0 ? -errno : 0;
 }
 
 int dir_make(const char *path, mode_t mode)

@@ -34,6 +34,14 @@ int fd_write_all(int fd, const void *p, size_t n);
 int file_poke_at(int dirfd, const char *path, const char *text);
 /* Replace a file so that a reader or a crash sees the old or the new content, never a mixture. */
 int file_replace_at(int dirfd, const char *name, const void *p, size_t n, mode_t mode);
+/* The same, and it is on the disk when this returns. name has no slash. */
+int file_replace_synced_at(int dirfd, const char *name, const void *p, size_t n, mode_t mode);
+/*
+ * Several files to the disk at the price of one: send the bytes of each there, then flush once for all of
+ * them, names included (as Git's batch mode does). 0 or -errno.
+ */
+int fd_send_to_disk(int fd);
+int dir_flush(int dirfd);
 /* mkdir -p with the given mode for new directories, refusing symlinks; returns an O_PATH fd. */
 int dir_make(const char *path, mode_t mode);
 

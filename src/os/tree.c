@@ -31,34 +31,47 @@ static DIR *open_dir(int at, const char *name)
 	return d;
 }
 
+/* A directory without permission is still ours to remove; moving one takes the right to write it. */
+static int make_ours(int at, const char *name)
+{
+	int fd = openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	char link[40];
+
+	if (fd >= 0) {
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+		chmod(link, 0700);
+	}
+	return fd;
+}
+
 /*
  * Take one directory out of `top`: files go at once, directories move up into `top` under names of our
  * own, to be taken out in their turn. So no depth costs more than two open directories.
  */
 static int empty_into(int top, const char *name, unsigned *serial)
 {
-	cleanup_fd int path = openat(top, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	cleanup_fd int path = make_ours(top, name);
 	cleanup_dir DIR *d = NULL;
 	struct dirent *de;
-	char link[40];
 	int r = 0;
 
 	if (path < 0)
 		return -errno;
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", path);
-	chmod(link, 0700); /* a directory without permission is still ours to remove */
 	d = open_dir(path, ".");
 	if (!d)
 		return -errno;
 	while ((de = readdir(d))) {
+		cleanup_fd int below = -1;
 		char up[40];
 
 		if (is_dots(de->d_name) || unlinkat(dirfd(d), de->d_name, 0) == 0 ||
 			unlinkat(dirfd(d), de->d_name, AT_REMOVEDIR) == 0)
 			continue;
+		below = make_ours(dirfd(d), de->d_name);
 		do
 			snprintf(up, sizeof(up), ".croft-remove-%u", (*serial)++);
-		while (syscall(SYS_renameat2, dirfd(d), de->d_name, top, up, 1u /* NOREPLACE */) < 0 &&
+		while (syscall(SYS_renameat2, dirfd(d), de->d_name, top, up, 1u /* NOREPLACE */) <
+				0 &&
 			errno == EEXIST);
 		if (faccessat(dirfd(d), de->d_name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 			r = -EBUSY;
