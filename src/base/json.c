@@ -23,6 +23,18 @@ static void json_newline(struct json *j)
 		buf_adds(j->out, "  ");
 }
 
+/* Valid JSON either way; but somebody will print it on a terminal. */
+static void json_unsafe(struct buf *out, const char *s, size_t len)
+{
+	uint32_t c = utf8_code(s, len);
+
+	if (c >= 0x10000) {
+		buf_addf(out, "\\u%04x", 0xd800 + ((c - 0x10000) >> 10));
+		c = 0xdc00 + ((c - 0x10000) & 0x3ff);
+	}
+	buf_addf(out, "\\u%04x", c);
+}
+
 static void json_quote(struct json *j, const char *s, size_t n)
 {
 	size_t i = 0;
@@ -37,7 +49,9 @@ static void json_quote(struct json *j, const char *s, size_t n)
 			i++;
 			continue;
 		}
-		if (len > 1) {
+		if (len > 1 && str_unsafe(s + i, len)) {
+			json_unsafe(j->out, s + i, len);
+		} else if (len > 1) {
 			buf_add(j->out, s + i, len);
 		} else if (c == '"' || c == '\\') {
 			buf_addc(j->out, '\\');

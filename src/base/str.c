@@ -58,7 +58,7 @@ bool utf8_valid(const char *s, size_t n)
 	return true;
 }
 
-static uint32_t utf8_decode(const char *s, size_t len)
+uint32_t utf8_code(const char *s, size_t len)
 {
 	const unsigned char *p = (const unsigned char *)s;
 	uint32_t cp = len == 1 ? p[0] : p[0] & (0xffu >> (len + 1));
@@ -76,6 +76,11 @@ static bool display_unsafe(uint32_t cp)
 	       cp == 0xad || cp == 0x061c || (cp >= 0xe0000 && cp <= 0xe007f);
 }
 
+bool str_unsafe(const char *s, size_t len)
+{
+	return display_unsafe(utf8_code(s, len));
+}
+
 void str_show(struct buf *out, const char *s, size_t n)
 {
 	for (size_t i = 0; i < n;) {
@@ -86,12 +91,12 @@ void str_show(struct buf *out, const char *s, size_t n)
 			i++;
 			continue;
 		}
-		if (!display_unsafe(utf8_decode(s + i, len)))
+		if (!display_unsafe(utf8_code(s + i, len)))
 			buf_add(out, s + i, len);
 		else if (len == 1)
 			buf_addf(out, "\\x%02x", (unsigned char)s[i]);
 		else
-			buf_addf(out, "\\u{%x}", utf8_decode(s + i, len));
+			buf_addf(out, "\\u{%x}", utf8_code(s + i, len));
 		i += len;
 	}
 }

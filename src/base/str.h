@@ -37,6 +37,9 @@ static inline int hex_digit(char c)
 /* Length in bytes of the well-formed UTF-8 sequence at s (1..4), 0 if ill-formed or n == 0. */
 size_t utf8_len(const char *s, size_t n);
 bool utf8_valid(const char *s, size_t n);
+/* The character of a well-formed sequence of len bytes; and whether str_show() would not show it as it is. */
+uint32_t utf8_code(const char *s, size_t len);
+bool str_unsafe(const char *s, size_t len);
 
 /*
  * Add text that came from a sandbox or a file to something a person will read: control characters,
