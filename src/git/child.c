@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starting git: see child.h, and program.h for what "clean" and "as user" mean.
+ *
+ * Which:  the first git on the caller's PATH that stands outside of anything a sandbox may have
+ *         written: entries that are not absolute, that lie below the working directory or in some
+ *         working tree (a ".git" beside or above), or that others could change, are passed over.
+ * How:    posix_spawn, which shares memory until the exec: cheap whatever the launcher's size, and
+ *         safe beside threads. Not interactive: a session of its own, so that nothing can ask at the
+ *         terminal and the whole of it can be killed.
+ */
+#include "git/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "git/oid.h"
+#include "os/path.h"
+
+#define WORDS_MAX 65536u
+#define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
+
+extern char **environ;
+
+/* ------------------------------------------------------------------ which git */
+
+static bool is_below(const char *path, const char *dir)
+{
+	size_t n = strlen(dir);
+
+	while (n > 0 && dir[n - 1] == '/')
+		n--;
+	return n > 0 && strncmp(path, dir, n) == 0 && path[n] == '/';
+}
+
+/* Is there a ".git" in any directory above this file? */
+static bool in_working_tree(const char *file)
+{
+	char path[PATH_MAX + 8];
+	size_t n = strlen(file);
+
+	if (n >= PATH_MAX)
+		return true;
+	memcpy(path, file, n + 1);
+	for (char *slash; (slash = strrchr(path, '/'));) {
+		memcpy(slash, "/.git", 6);
+		if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+			return true;
+		*slash = '\0';
+	}
+	return false;
+}
+
+static bool usable(const char *candidate, char canonical[PATH_MAX])
+{
+	cleanup_fd int fd = path_resolve(candidate, canonical, PATH_MAX);
+	char cwd[PATH_MAX];
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || access(canonical, X_OK) < 0)
+		return false;
+	if ((st.st_uid != 0 && st.st_uid != geteuid()) || (st.st_mode & S_IWOTH))
+		return false;
+	if (getcwd(cwd, sizeof(cwd)) && is_below(canonical, cwd))
+		return false;
+	return !in_working_tree(canonical);
+}
+
+static bool find_git(char ret[PATH_MAX])
+{
+	const char *p = getenv("PATH");
+
+	if (!p || !*p)
+		p = DEFAULT_PATH;
+	for (; *p; p += *p == ':') {
+		char candidate[PATH_MAX];
+		size_t n = strcspn(p, ":");
+		int len = snprintf(
+			candidate, sizeof(candidate), "%.*s/git", (int)MIN_OF(n, PATH_MAX), p);
+
+		if (*p == '/' && len > 0 && (size_t)len < sizeof(candidate) &&
+			usable(candidate, ret))
+			return true;
+		p += n;
+	}
+	return false;
+}
+
+/* Looked up once; the answer, with or without a git, holds for this process. */
+static int git_path(const char **ret, struct err *e)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static char path[PATH_MAX];
+	static int found = -1;
+
+	pthread_mutex_lock(&lock);
+	if (found < 0)
+		found = find_git(path);
+	pthread_mutex_unlock(&lock);
+	if (!found)
+		return err_not_found(e,
+			"there is no git on PATH (relative entries and working trees do not "
+			"count): install git");
+	*ret = path;
+	return 0;
+}
+
+/* ------------------------------------------------------------------ its words and environment */
+
+static bool add_config(struct strlist *l, const char *const *settings)
+{
+	for (; *settings; settings++)
+		if (!strlist_add(l, "-c") || !strlist_add(l, *settings))
+			return false;
+	return true;
+}
+
+/*
+ * Git refuses a repository whose owner is not the caller, because its configuration could run the
+ * owner's programs. The caller's own, and whatever root was told to work in, may be used: there the
+ * workspace was named on purpose. Somebody else's stays refused by git itself.
+ */
+static bool add_safe_directory(struct strlist *l, const char *dir)
+{
+	cleanup_buf struct buf b = BUF_INIT(PATH_MAX + 32);
+	struct stat st;
+
+	if (stat(dir, &st) < 0 || (st.st_uid != geteuid() && geteuid() != 0))
+		return true;
+	buf_addf(&b, "safe.directory=%s", dir);
+	return !b.failed && strlist_add(l, "-c") && strlist_add(l, b.data);
+}
+
+static bool make_words(struct strlist *l, const struct git_run *r)
+{
+	static const char *const clean[] = {"core.fsmonitor=false", "core.hooksPath=/dev/null",
+		"core.attributesFile=/dev/null", "protocol.allow=never", "gc.auto=0",
+		"maintenance.auto=false", "core.quotePath=false", NULL};
+	static const char *const own[] = {"gc.auto=0", "maintenance.auto=false", NULL};
+	static const char *const no_hooks[] = {
+		"core.fsmonitor=false", "core.hooksPath=/dev/null", NULL};
+
+	if (!strlist_add(l, "git") || !add_config(l, r->git_dir ? clean : own))
+		return false;
+	if (!r->git_dir && !r->hooks && !add_config(l, no_hooks))
+		return false;
+	if (!r->git_dir && r->dir && !add_safe_directory(l, r->dir))
+		return false;
+	for (const char *const *a = r->argv; *a; a++)
+		if (!strlist_add(l, *a))
+			return false;
+	return true;
+}
+
+static bool add_var(struct strlist *l, const char *name, const char *value)
+{
+	cleanup_buf struct buf b = BUF_INIT(2 * PATH_MAX);
+
+	buf_addf(&b, "%s=%s", name, value);
+	return !b.failed && strlist_add(l, b.data);
+}
+
+static bool clean_environment(struct strlist *l, const struct git_run *r, const char *git)
+{
+	static const char *const fixed[] = {"HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1",
+		"GIT_CONFIG_SYSTEM=/dev/null", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_ATTR_NOSYSTEM=1",
+		"GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_REPLACE_OBJECTS=1",
+		"GIT_NO_LAZY_FETCH=1", "GIT_PAGER=cat", "LC_ALL=C"};
+	cleanup_buf struct buf path = BUF_INIT(2 * PATH_MAX);
+
+	for (size_t i = 0; i < ARRAY_SIZE(fixed); i++)
+		if (!strlist_add(l, fixed[i]))
+			return false;
+	buf_addf(&path, "%s:%.*s", DEFAULT_PATH, (int)(strrchr(git, '/') - git), git);
+	return add_var(l, "PATH", buf_str(&path)) && add_var(l, "GIT_DIR", r->git_dir);
+}
+
+/* Variables that point at a repository: croft may run from a hook of another one. */
+static bool names_a_repository(const char *var)
+{
+	static const char *const names[] = {"GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_CONFIG",
+		"GIT_OBJECT_DIRECTORY", "GIT_DIR", "GIT_WORK_TREE", "GIT_IMPLICIT_WORK_TREE",
+		"GIT_GRAFT_FILE", "GIT_INDEX_FILE", "GIT_NO_REPLACE_OBJECTS",
+		"GIT_REPLACE_REF_BASE", "GIT_PREFIX", "GIT_SHALLOW_FILE", "GIT_COMMON_DIR",
+		"GIT_NAMESPACE", "GIT_QUARANTINE_PATH", "GIT_CEILING_DIRECTORIES",
+		"GIT_DISCOVERY_ACROSS_FILESYSTEM", "GIT_OPTIONAL_LOCKS", "GIT_PAGER",
+		"GIT_TERMINAL_PROMPT"};
+	size_t n = strcspn(var, "=");
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (strlen(names[i]) == n && memcmp(names[i], var, n) == 0)
+			return true;
+	return str_starts(var, "GIT_TRACE");
+}
+
+static bool own_environment(struct strlist *l, const struct git_run *r)
+{
+	for (char **v = environ; v && *v; v++)
+		if (!names_a_repository(*v) && !strlist_add(l, *v))
+			return false;
+	if (!r->interactive && !strlist_add(l, "GIT_TERMINAL_PROMPT=0"))
+		return false;
+	return strlist_add(l, "GIT_OPTIONAL_LOCKS=0") && strlist_add(l, "GIT_PAGER=cat");
+}
+
+/* Both lists end with NULL for exec. */
+static bool close_list(struct strlist *l)
+{
+	if (!strlist_add(l, ""))
+		return false;
+	l->n--;
+	free(l->v[l->n]);
+	l->v[l->n] = NULL;
+	return true;
+}
+
+static bool make_lists(
+	struct strlist *argv, struct strlist *env, const struct git_run *r, const char *git)
+{
+	if (!make_words(argv, r))
+		return false;
+	if (r->git_dir ? !clean_environment(env, r, git) : !own_environment(env, r))
+		return false;
+	for (const char *const *v = r->env; v && *v; v++)
+		if (!strlist_add(env, *v))
+			return false;
+	return close_list(argv) && close_list(env);
+}
+
+/* ------------------------------------------------------------------ start and end */
+
+static int set_attributes(posix_spawnattr_t *a, bool own_group)
+{
+	sigset_t all, none;
+	int flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
+
+	sigfillset(&all);
+	sigdelset(&all, SIGKILL);
+	sigdelset(&all, SIGSTOP);
+	sigemptyset(&none);
+	if (own_group)
+		flags |= POSIX_SPAWN_SETSID;
+	if (posix_spawnattr_setsigdefault(a, &all) || posix_spawnattr_setsigmask(a, &none) ||
+		posix_spawnattr_setflags(a, (short)flags))
+		return -EINVAL;
+	return 0;
+}
+
+static int spawn(struct git_child *ret, const char *git, char **argv, char **env, const char *dir,
+	const int fds[3])
+{
+	posix_spawn_file_actions_t fa;
+	posix_spawnattr_t at;
+	int r;
+
+	r = posix_spawn_file_actions_init(&fa);
+	if (r)
+		return -r;
+	r = posix_spawnattr_init(&at);
+	if (r) {
+		posix_spawn_file_actions_destroy(&fa);
+		return -r;
+	}
+	for (int i = 0; i < 3 && !r; i++)
+		r = posix_spawn_file_actions_adddup2(&fa, fds[i], i);
+	if (!r)
+		r = posix_spawn_file_actions_addchdir_np(&fa, dir);
+	if (!r)
+		r = -set_attributes(&at, ret->own_group);
+	if (!r)
+		r = posix_spawn(&ret->pid, git, &fa, &at, argv, env);
+	posix_spawnattr_destroy(&at);
+	posix_spawn_file_actions_destroy(&fa);
+	return -r;
+}
+
+int git_child_start(
+	struct git_child *ret, const struct git_run *r, int in, int out, int err, struct err *e)
+{
+	cleanup_strlist struct strlist argv = STRLIST_INIT(WORDS_MAX);
+	cleanup_strlist struct strlist env = STRLIST_INIT(WORDS_MAX);
+	struct git_child c = {.own_group = !r->interactive || r->git_dir};
+	const char *dir = r->dir ? r->dir : r->git_dir ? r->git_dir : "/";
+	const char *git;
+	int rc;
+
+	rc = git_path(&git, e);
+	if (rc < 0)
+		return rc;
+	if (!make_lists(&argv, &env, r, git))
+		return err_set(e, ENOMEM, "start git");
+	rc = spawn(&c, git, argv.v, env.v, dir, (const int[3]){in, out, err});
+	if (rc < 0)
+		return err_set(e, -rc, "start %s in %s", git, dir);
+	*ret = c;
+	return 0;
+}
+
+int git_child_wait(struct git_child *c)
+{
+	int status, r;
+
+	do
+		r = waitpid(c->pid, &status, 0);
+	while (r < 0 && errno == EINTR);
+	c->pid = 0;
+	if (r < 0)
+		return 255; /* somebody else took its status: not a success */
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+void git_child_stop(struct git_child *c)
+{
+	if (c->pid <= 0)
+		return;
+	if (c->own_group)
+		kill(-c->pid, SIGKILL);
+	kill(c->pid, SIGKILL);
+	git_child_wait(c);
+}
+
+int git_high_fd(int fd)
+{
+	int high;
+
+	if (fd < 0 || fd > 2)
+		return fd;
+	high = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	close(fd);
+	return high;
+}
+
+int git_null_fd(void)
+{
+	return git_high_fd(open("/dev/null", O_RDWR | O_CLOEXEC));
+}
+
+/* What git was asked to do: the first word that is no option. */
+static const char *what_of(const struct git_run *r)
+{
+	const char *const *p = r->argv;
+
+	while (p[1] && **p == '-')
+		p += str_eq(*p, "-c") && p[2] ? 2 : 1;
+	return *p;
+}
+
+/* The object that git complains about not having: "fatal: bad object 0123…". */
+static bool missing_object(const char *said, char ret[OID_HEX_MAX + 1])
+{
+	static const char *const signs[] = {"bad object ", "bad tree object ",
+		"unable to read tree ", "unable to read tree (", "unable to read ",
+		"Could not read ", "missing blob object '"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(signs); i++) {
+		const char *p = strstr(said, signs[i]);
+		size_t n;
+
+		if (!p)
+			continue;
+		p += strlen(signs[i]);
+		n = strspn(p, "0123456789abcdef");
+		if (n != 40 && n != 64)
+			continue;
+		snprintf(ret, OID_HEX_MAX + 1, "%.*s", (int)n, p);
+		return true;
+	}
+	return false;
+}
+
+int git_failed(struct err *e, const struct git_run *r, int status, const struct buf *said)
+{
+	cleanup_buf struct buf b = BUF_INIT(4 * GIT_STDERR_MAX);
+	char object[OID_HEX_MAX + 1];
+	size_t n = said->len;
+
+	while (n > 0 && (said->data[n - 1] == '\n' || said->data[n - 1] == ' '))
+		n--;
+	for (size_t i = 0, end; i < n; i = end + 1) {
+		const char *nl = memchr(said->data + i, '\n', n - i);
+
+		end = nl ? (size_t)(nl - said->data) : n;
+		buf_adds(&b, i ? "; " : ": ");
+		str_show(&b, said->data + i, end - i);
+	}
+	*e = (struct err){.kind = ERR_FAILED, .errnum = EIO};
+	if (missing_object(buf_str(&b), object))
+		snprintf(e->msg, sizeof(e->msg),
+			"the object %s is needed, and is missing or damaged in the repository; git "
+			"fsck "
+			"tells what else is (git %s%s)",
+			object, what_of(r), buf_str(&b));
+	else
+		snprintf(e->msg, sizeof(e->msg), "git %s failed with status %d%s", what_of(r),
+			status, buf_str(&b));
+	return -EIO;
+}

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loose objects: see object.h.
+ *
+ * Format:  zlib (RFC 1950) of stored deflate blocks (RFC 1951), each at most 65535 bytes, over
+ *          "type size\0" and the bytes; Adler-32 at the end.
+ * Failure: a temporary file is removed on every way out; a crash leaves "tmp_obj_…", which Git's own
+ *          pruning takes away.
+ */
+#include "git/object.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "git/hash.h"
+#include "git/pack_write.h"
+#include "git/sum.h"
+#include "os/path.h"
+
+#define BLOCK_MAX 65535u
+#define BLOCK_HEAD 5u
+#define SMALL_B ((size_t)256 << 10) /* read whole, so that what exists already is not written */
+#define TEMP_MAX 40
+#define TEMP_TRIES 100
+
+/* ------------------------------------------------------------------ the stream */
+
+struct stream {
+	int fd; /* -1: hash only */
+	struct hasher hash;
+	uint32_t adler;
+	unsigned char *block; /* room for two bytes of zlib, a head, BLOCK_MAX bytes, the sum */
+	size_t start, n;      /* where the head is; bytes after it */
+};
+
+static int stream_flush(struct stream *s, bool last)
+{
+	unsigned char *h = s->block + s->start;
+	size_t end = s->start + BLOCK_HEAD + s->n;
+	int r;
+
+	h[0] = last;
+	h[1] = (unsigned char)(s->n & 255);
+	h[2] = (unsigned char)(s->n >> 8);
+	h[3] = (unsigned char)~h[1];
+	h[4] = (unsigned char)~h[2];
+	if (last) {
+		for (int shift = 24; shift >= 0; shift -= 8)
+			s->block[end++] = (unsigned char)(s->adler >> shift);
+	}
+	r = fd_write_all(s->fd, s->block, end);
+	s->start = 0;
+	s->n = 0;
+	return r;
+}
+
+static int stream_put(struct stream *s, const void *p, size_t n)
+{
+	const unsigned char *u = p;
+
+	if (s->fd < 0)
+		return 0;
+	s->adler = sum_adler32(s->adler, u, n);
+	while (n > 0) {
+		size_t run = MIN_OF(n, BLOCK_MAX - s->n);
+		int r;
+
+		memcpy(s->block + s->start + BLOCK_HEAD + s->n, u, run);
+		s->n += run;
+		u += run;
+		n -= run;
+		if (s->n < BLOCK_MAX)
+			continue;
+		r = stream_flush(s, false);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int stream_begin(struct stream *s, int fd, enum git_hash h, enum git_type t, uint64_t size)
+{
+	char head[HASHER_HEAD_MAX];
+
+	*s = (struct stream){.fd = fd, .adler = ADLER32_BEGIN};
+	hasher_begin(&s->hash, h, t, size);
+	if (fd < 0)
+		return 0;
+	s->block = malloc(2 + BLOCK_HEAD + BLOCK_MAX + 4);
+	if (!s->block)
+		return -ENOMEM;
+	s->block[0] = 0x78; /* deflate, 32 KiB window */
+	s->block[1] = 0x01; /* fastest; makes the two a multiple of 31 */
+	s->start = 2;
+	return stream_put(s, head, hasher_head(head, t, size));
+}
+
+static int stream_add(struct stream *s, const void *p, size_t n)
+{
+	hasher_add(&s->hash, p, n);
+	return stream_put(s, p, n);
+}
+
+static int stream_end(struct stream *s, struct oid *ret)
+{
+	hasher_end(&s->hash, ret);
+	return s->fd < 0 ? 0 : stream_flush(s, true);
+}
+
+static void stream_done(struct stream *s)
+{
+	free(s->block);
+}
+#define cleanup_stream __attribute__((cleanup(stream_done)))
+
+/* ------------------------------------------------------------------ the file */
+
+struct object_path {
+	char dir[3];
+	char name[OID_HEX_MAX + 4];
+};
+
+static struct object_path path_of(const struct oid *o)
+{
+	struct oid_hex h = oid_hex(o);
+	struct object_path p = {0};
+
+	memcpy(p.dir, h.s, 2);
+	snprintf(p.name, sizeof(p.name), "%s/%s", p.dir, h.s + 2);
+	return p;
+}
+
+/* An empty file is what a crash leaves of an object that was never synced: not there. */
+static bool have(const struct git_store *s, const struct object_path *p)
+{
+	struct stat st;
+
+	return fstatat(s->objects_fd, p->name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       S_ISREG(st.st_mode) && st.st_size > 0;
+}
+
+static int temp_open(const struct git_store *s, char name[TEMP_MAX])
+{
+	static atomic_uint serial;
+
+	for (int tries = 0; tries < TEMP_TRIES; tries++) {
+		int fd;
+
+		snprintf(name, TEMP_MAX, "tmp_obj_%d_%u", getpid(), atomic_fetch_add(&serial, 1));
+		fd = openat(s->objects_fd, name,
+			O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444);
+		if (fd >= 0)
+			return fd;
+		if (errno != EEXIST)
+			return -errno;
+	}
+	return -EEXIST;
+}
+
+/* "ab/", with the permissions of the directory it is in: a shared repository stays shared. */
+static int fan_out(const struct git_store *s, const struct object_path *p)
+{
+	struct stat st;
+
+	if (mkdirat(s->objects_fd, p->dir, 0777) < 0)
+		return errno == EEXIST ? 0 : -errno;
+	if (fstat(s->objects_fd, &st) == 0)
+		fchmodat(s->objects_fd, p->dir, st.st_mode & 07777, 0);
+	return 0;
+}
+
+static int settle(const struct git_store *s, int fd, const char *temp, const struct object_path *p)
+{
+	struct stat st;
+	int r;
+
+	if (fstat(s->objects_fd, &st) == 0)
+		fchmod(fd, st.st_mode & 0444);
+	r = s->sync ? fd_send_to_disk(fd) : 0;
+	if (r < 0)
+		return r;
+	for (int tries = 0;; tries++) {
+		if (renameat(s->objects_fd, temp, s->objects_fd, p->name) == 0)
+			break;
+		/* git gc removes a directory that has become empty */
+		if (errno != ENOENT || tries >= TEMP_TRIES)
+			return -errno;
+		r = fan_out(s, p);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int git_store_flush(const struct git_store *s, struct err *e)
+{
+	int r = dir_flush(s->objects_fd);
+
+	return r < 0 ? err_set(e, -r, "write objects to the disk") : 0;
+}
+
+static int write_bytes(
+	struct stream *st, int fd, enum git_hash h, enum git_type t, const void *p, size_t n)
+{
+	struct oid again;
+	int r = stream_begin(st, fd, h, t, n);
+
+	if (r == 0)
+		r = stream_add(st, p, n);
+	return r < 0 ? r : stream_end(st, &again);
+}
+
+static int write_loose(struct git_store *s, enum git_type t, const void *p, size_t n,
+	const struct object_path *path)
+{
+	cleanup_stream struct stream st = {.fd = -1};
+	cleanup_fd int fd = -1;
+	char temp[TEMP_MAX];
+	int r;
+
+	fd = temp_open(s, temp);
+	r = fd < 0 ? fd : write_bytes(&st, fd, s->hash, t, p, n);
+	if (r == 0)
+		r = settle(s, fd, temp, path);
+	if (r < 0 && fd >= 0)
+		unlinkat(s->objects_fd, temp, 0);
+	return r;
+}
+
+int git_write(struct git_store *s, enum git_type t, const void *p, size_t n, struct oid *ret,
+	struct err *e)
+{
+	struct object_path path;
+	struct oid o;
+	int r = 0;
+
+	oid_of(&o, s->hash, t, p, n);
+	path = path_of(&o);
+	if (s->objects_fd >= 0 && !(s->pack && git_pack_has(s->pack, &o)) && !have(s, &path)) {
+		r = s->pack ? git_pack_add(s->pack, t, p, n, &o) : 0;
+		if (r == 0)
+			r = write_loose(s, t, p, n, &path);
+	}
+	if (r < 0)
+		return err_set(e, -r, "write Git object %s", oid_hex(&o).s);
+	*ret = o;
+	return 0;
+}
+
+/* ------------------------------------------------------------------ from a file */
+
+/* Up to n bytes at an offset; fewer only at the end of the file. */
+static ssize_t read_at(int fd, void *p, size_t n, uint64_t at)
+{
+	size_t got = 0;
+
+	while (got < n) {
+		ssize_t r = pread(fd, (char *)p + got, n - got, (off_t)(at + got));
+
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0)
+			return -errno;
+		if (r == 0)
+			break;
+		got += (size_t)r;
+	}
+	return (ssize_t)got;
+}
+
+/* Exactly size bytes through the stream, and then the end. */
+static int pump(struct stream *st, int fd, uint64_t size)
+{
+	cleanup_free char *chunk = malloc(SMALL_B);
+	uint64_t at = 0;
+
+	if (!chunk)
+		return -ENOMEM;
+	while (at < size) {
+		size_t want = (size_t)MIN_OF((uint64_t)SMALL_B, size - at);
+		ssize_t n = read_at(fd, chunk, want, at);
+		int r;
+
+		if (n < 0)
+			return (int)n;
+		if ((size_t)n < want)
+			return -EAGAIN;
+		r = stream_add(st, chunk, want);
+		if (r < 0)
+			return r;
+		at += want;
+	}
+	return read_at(fd, chunk, 1, at) == 0 ? 0 : -EAGAIN;
+}
+
+static int write_large(struct git_store *s, int fd, uint64_t size, struct oid *ret)
+{
+	cleanup_stream struct stream st = {.fd = -1};
+	cleanup_fd int temp_fd = -1;
+	struct object_path path;
+	char temp[TEMP_MAX];
+	struct oid o;
+	int r = 0;
+
+	if (s->objects_fd >= 0) {
+		temp_fd = temp_open(s, temp);
+		if (temp_fd < 0)
+			return temp_fd;
+	}
+	r = stream_begin(&st, temp_fd, s->hash, GIT_BLOB, size);
+	if (r == 0)
+		r = pump(&st, fd, size);
+	if (r == 0)
+		r = stream_end(&st, &o);
+	if (r == 0 && temp_fd >= 0) {
+		path = path_of(&o);
+		if (have(s, &path))
+			unlinkat(s->objects_fd, temp, 0);
+		else
+			r = settle(s, temp_fd, temp, &path);
+	}
+	if (r < 0 && temp_fd >= 0)
+		unlinkat(s->objects_fd, temp, 0);
+	if (r == 0)
+		*ret = o;
+	return r;
+}
+
+int git_write_file(struct git_store *s, int fd, struct oid *ret, struct err *e)
+{
+	cleanup_free char *small = NULL;
+	struct stat st;
+	ssize_t n;
+	int r;
+
+	if (fstat(fd, &st) < 0)
+		return err_set(e, errno, "look at a file that is to become a Git object");
+	if (!S_ISREG(st.st_mode))
+		return err_invalid(e, "only a regular file can become a Git object");
+	if ((uint64_t)st.st_size <= SMALL_B) {
+		small = malloc((size_t)st.st_size + 1);
+		n = small ? read_at(fd, small, (size_t)st.st_size + 1, 0) : -ENOMEM;
+		if (n == st.st_size)
+			return git_write(s, GIT_BLOB, small, (size_t)n, ret, e);
+		r = n < 0 ? (int)n : -EAGAIN;
+	} else {
+		r = write_large(s, fd, (uint64_t)st.st_size, ret);
+	}
+	if (r == -EAGAIN)
+		return err_set(e, EAGAIN, "a file changed while it was read");
+	return r < 0 ? err_set(e, -r, "make a Git object of a file") : 0;
+}

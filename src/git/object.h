@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writing Git objects without Git: loose files in an object directory of our choice.
+ *
+ * Why by hand: a command's record must not cost the start of another program, and a blob of what a
+ * sandbox wrote must be its bytes, whatever filters and attributes say. Objects are stored as zlib
+ * streams of stored blocks; Git compresses them when it packs.
+ * Order:   temporary file -> its bytes sent to the disk -> rename to its name -> one flush for several.
+ *          What is there already is left alone.
+ */
+#ifndef CROFT_GIT_OBJECT_H
+#define CROFT_GIT_OBJECT_H
+
+#include "base/err.h"
+#include "git/oid.h"
+
+struct git_pack;
+struct git_store {
+	int objects_fd; /* an "objects" directory */
+	enum git_hash hash;
+	struct git_pack *pack; /* where many go at once (pack_write.h), or NULL */
+	bool sync; /* to the disk as it is written; there for certain after git_store_flush() */
+};
+
+/*
+ * Everything that was written with `sync` is on the disk when this returns. Each object's bytes were
+ * sent there when it was written; one flush then settles their names for all, as Git's own batch mode does.
+ */
+int git_store_flush(const struct git_store *s, struct err *e);
+
+int git_write(struct git_store *s, enum git_type t, const void *p, size_t n, struct oid *ret,
+	struct err *e);
+/*
+ * A regular file, from its beginning, as a blob; of any size, in constant memory. A file that changes
+ * size meanwhile is an error (-EAGAIN). s may be only a hash (objects_fd -1): the name is computed,
+ * nothing is written.
+ */
+int git_write_file(struct git_store *s, int fd, struct oid *ret, struct err *e);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What repo.c, repo_find.c, store.c and the refs know in common. */
+#ifndef CROFT_GIT_REPO_IMPL_H
+#define CROFT_GIT_REPO_IMPL_H
+
+#include "base/buf.h"
+#include "git/program.h"
+#include "git/repo.h"
+
+#define REPO_OBJECTS_MAX 64u            /* object directories */
+#define REPO_CONFIGS_MAX 256u           /* files that a configuration includes */
+#define REPO_FILE_MAX ((size_t)1 << 20) /* any small file of a Git directory */
+#define REPO_SHALLOW_MAX ((size_t)64 << 20)
+#define REF_NAME_MAX 1024u
+
+/* Fills workspace, git_dir, common_dir, objects, shallow. Starts nothing. */
+int repo_find(struct repo *r, const char *workspace, struct err *e);
+/* Fills hash, sparse, reftable, hooks_path, included, config_files by asking git. */
+int repo_ask_git(struct repo *r, struct err *e);
+/* Text that changes whenever the answers of repo_ask_git may. */
+int repo_stamp(const struct repo *r, struct buf *ret, struct err *e);
+/* The same for config_files, which are known only after asking. */
+int repo_stamp_included(const struct repo *r, struct buf *ret, struct err *e);
+
+/*
+ * Names and, if it is not there, makes the store; gets what git has to be asked for from its notes or, when
+ * these are out of date, from git; brings its alternates up to date.
+ */
+int store_prepare(struct repo *r, const char *state_dir, struct err *e);
+/* Removes a stand-in. */
+void store_leave(struct repo *r);
+
+/* Run git as user in the repository of the workspace, and in no other around it. */
+int repo_git(const struct repo *r, struct git_run *run, struct err *e);
+
+/* Whether Git would take this as the full name of a ref. */
+bool ref_name_fine(const char *ref);
+/* From the file of its own only; -ENOENT. */
+int ref_read_loose(int dir_fd, const char *ref, struct oid *ret);
+/* From packed-refs only; -ENOENT. */
+int ref_read_packed(int dir_fd, const char *ref, struct oid *ret);
+/* The Git directory that the ledger's refs are in. */
+int ref_dir_open(const struct repo *r, struct err *e);
+
+#endif
