@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading a ledger into a story: see export_story.h. */
+#include "ledger/export_story.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "ledger/entry.h"
+
+void story_done(struct story *s)
+{
+	for (size_t i = 0; i < s->entries_n; i++) {
+		ledger_entry_done(&s->entries[i]);
+		jdoc_free(s->files[i]);
+	}
+	free(s->entries);
+	free(s->files);
+	free(s->commands);
+	free(s->denials);
+	free(s->hosts);
+	free(s->landings);
+	free(s->reviews);
+	*s = (struct story){0};
+}
+
+static int64_t number(const struct jnode *n, int64_t otherwise)
+{
+	int64_t v;
+
+	return jint(n, &v) ? v : otherwise;
+}
+
+const char *story_subject(const struct ledger_entry *x, const char *algorithm)
+{
+	const struct jnode *subjects = jget(x->statement, "subject");
+
+	for (size_t i = 0; i < jlen(subjects); i++) {
+		const char *v = jstr(jget(jget(jat(subjects, i), "digest"), algorithm));
+
+		if (v)
+			return v;
+	}
+	return NULL;
+}
+
+const char *story_tree(const struct ledger_entry *x)
+{
+	const char *after = jstr(jget(x->predicate, "treeAfter"));
+
+	return after ? after : story_subject(x, "gitTree");
+}
+
+/* ------------------------------------------------------------------ commands */
+
+static void *grow(void *v, size_t n, size_t *cap, size_t max, size_t size)
+{
+	size_t want = *cap ? *cap * 2 : 16;
+	void *more;
+
+	if (n < *cap)
+		return v;
+	if (n >= max)
+		return NULL;
+	more = reallocarray(v, want, size);
+	if (more)
+		*cap = want;
+	return more;
+}
+
+static int add_denial(struct story *s, const struct story_command *c, const struct jnode *n)
+{
+	struct story_denial *v = grow(
+		s->denials, s->denials_n, &s->denials_cap, STORY_DENIALS_MAX, sizeof(*s->denials));
+
+	if (!v)
+		return -EFBIG;
+	s->denials = v;
+	v[s->denials_n++] = (struct story_denial){.seq = c->seq,
+		.run = c->run,
+		.id = jstr(jget(n, "id")),
+		.operation = jstr(jget(n, "operation")),
+		.path = jstr(jget(n, "path")),
+		.host = jstr(jget(n, "host")),
+		.method = jstr(jget(n, "method")),
+		.rule = jstr(jget(n, "rule")),
+		.reason = jstr(jget(n, "reason")),
+		.allow_with = jstr(jget(n, "allow_with")),
+		.seen_by = jstr(jget(n, "seen_by")),
+		.port = number(jget(n, "port"), 0),
+		.count = number(jget(n, "count"), 1)};
+	return 0;
+}
+
+static int add_host(struct story *s, const struct jnode *n)
+{
+	const char *host = jstr(jget(n, "host"));
+	int64_t port = number(jget(n, "port"), 0);
+	struct story_host *h = NULL, *v;
+
+	if (!host)
+		return 0;
+	for (size_t i = 0; i < s->hosts_n && !h; i++)
+		if (s->hosts[i].port == port && str_eq(s->hosts[i].host, host))
+			h = &s->hosts[i];
+	if (!h) {
+		v = grow(s->hosts, s->hosts_n, &s->hosts_cap, STORY_HOSTS_MAX, sizeof(*s->hosts));
+		if (!v)
+			return -EFBIG;
+		s->hosts = v;
+		h = &v[s->hosts_n++];
+		*h = (struct story_host){.host = host, .port = port, .rule = jstr(jget(n, "rule"))};
+	}
+	h->connections += number(jget(n, "connections"), 0);
+	h->requests += number(jget(n, "requests"), 0);
+	h->up_b += number(jget(n, "up_b"), 0);
+	h->down_b += number(jget(n, "down_b"), 0);
+	return 0;
+}
+
+static void fill_test(struct story_command *c, const struct ledger_entry *x)
+{
+	const char *result = jstr(jget(x->predicate, "result"));
+
+	c->test = x->predicate_type && str_eq(x->predicate_type, PREDICATE_TEST);
+	c->passed = c->test && result && str_eq(result, "PASSED");
+}
+
+static int add_command(struct story *s, size_t i)
+{
+	const struct ledger_entry *x = &s->entries[i];
+	const struct jnode *r = s->files[i] ? jdoc_root(s->files[i]) : NULL;
+	const struct jnode *denials = jget(r, "denials"),
+			   *hosts = jget(jget(r, "network"), "hosts");
+	struct story_command *c = &s->commands[s->commands_n++];
+	int x_r = 0;
+
+	*c = (struct story_command){.seq = x->seq,
+		.interrupted = x->kind == EVENT_INTERRUPTED,
+		.timed_out = jtrue(jget(jget(r, "exit"), "timed_out")),
+		.entry = x,
+		.receipt = r,
+		.argv = jget(r, "command"),
+		.degradations = jget(r, "degradations"),
+		.run = jstr(jget(r, "id")),
+		.cwd = jstr(jget(r, "cwd")),
+		.workspace = jstr(jget(r, "workspace")),
+		.tier = jstr(jget(r, "tier")),
+		.mode = jstr(jget(r, "mode")),
+		.label = jstr(jget(r, "label")),
+		.policy = jstr(jget(jget(r, "policy"), "digest")),
+		.tree = story_tree(x),
+		.exit_code = number(jget(jget(r, "exit"), "code"), -1),
+		.signal = number(jget(jget(r, "exit"), "signal"), 0),
+		.wall_us = -1,
+		.denials_lost = number(jget(r, "denials_beyond_limit"), 0),
+		.denials_n = jlen(denials)};
+	if (!c->argv)
+		c->argv = jget(jget(x->predicate, "monitoredProcess"), "event");
+	if (!c->run)
+		c->run = jstr(jget(x->predicate, "run"));
+	jmilli(jget(jget(r, "usage"), "wall_ms"), &c->wall_us);
+	fill_test(c, x);
+	if (c->denials_lost > 0)
+		s->denials_lost += (uint64_t)c->denials_lost;
+	for (size_t k = 0; k < jlen(denials) && x_r == 0; k++)
+		x_r = add_denial(s, c, jat(denials, k));
+	for (size_t k = 0; k < jlen(hosts) && x_r == 0; k++)
+		x_r = add_host(s, jat(hosts, k));
+	return x_r;
+}
+
+/* What need not be quoted for a shell. */
+static bool plain(const char *s)
+{
+	if (!*s)
+		return false;
+	for (; *s; s++)
+		if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+			    "_-./:=,+@%",
+			    *s))
+			return false;
+	return true;
+}
+
+void story_argv(const struct story_command *c, struct buf *out)
+{
+	for (size_t i = 0; i < jlen(c->argv); i++) {
+		const char *a = jstr(jat(c->argv, i));
+
+		if (i)
+			buf_addc(out, ' ');
+		if (!a || plain(a)) {
+			buf_adds(out, a ? a : "?");
+			continue;
+		}
+		buf_addc(out, '\'');
+		for (; *a; a++)
+			if (*a == '\'')
+				buf_adds(out, "'\\''");
+			else
+				buf_addc(out, *a);
+		buf_addc(out, '\'');
+	}
+}
+
+bool story_redacted(const struct story_command *c)
+{
+	for (size_t i = 0; i < jlen(c->argv); i++) {
+		const char *a = jstr(jat(c->argv, i));
+
+		if (!a || strstr(a, "[redacted:"))
+			return true;
+	}
+	return false;
+}
+
+/* ------------------------------------------------------------------ other events */
+
+static void read_created(struct story *s, const struct ledger_entry *x)
+{
+	const struct jnode *p = x->predicate;
+
+	s->agent = jstr(jget(jget(p, "agent"), "name"));
+	s->model = jstr(jget(jget(p, "agent"), "model"));
+	s->task = jstr(jget(p, "task"));
+	s->parent = jstr(jget(jget(p, "parent"), "env"));
+	s->base_commit = jstr(jget(jget(p, "base"), "gitCommit"));
+	s->base_tree = jstr(jget(jget(p, "base"), "gitTree"));
+	s->policy = jstr(jget(jget(jget(p, "policy"), "digest"), "sha256"));
+	s->workspace = jstr(jget(p, "workspace"));
+}
+
+static void add_review(struct story *s, const struct ledger_entry *x)
+{
+	const struct jnode *p = x->predicate;
+
+	s->reviews[s->reviews_n++] = (struct story_review){.entry = x,
+		.tree = jstr(jget(p, "treeShown")),
+		.accepted = jstr(jget(p, "treeAccepted")),
+		.result = jstr(jget(p, "verificationResult")),
+		.decisions = jget(p, "decisions")};
+}
+
+static void add_landing(struct story *s, size_t i)
+{
+	const struct ledger_entry *x = &s->entries[i];
+	const struct jnode *l = jget(x->predicate, "landing");
+
+	s->landings[s->landings_n++] = (struct story_landing){.entry = x,
+		.how = jstr(jget(l, "how")),
+		.commit = jstr(jget(l, "commit")),
+		.tree = jstr(jget(l, "tree")),
+		.patch_id = jstr(jget(l, "patchId")),
+		.onto = jstr(jget(l, "onto")),
+		.start = jstr(jget(l, "start")),
+		.accepted = jstr(jget(l, "accepted")),
+		.reviewed = jtrue(jget(l, "reviewed")),
+		.paths = s->files[i] ? jdoc_root(s->files[i]) : NULL};
+}
+
+int story_landed_files(const struct story_landing *l,
+	int (*visit)(void *arg, const char *path, unsigned mode, const char *oid), void *arg)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < jlen(l->paths) && r == 0; i++) {
+		const struct jnode *n = jat(l->paths, i);
+		const char *path = jstr(jget(n, "path")), *oid = jstr(jget(n, "blob")),
+			   *mode = jstr(jget(n, "mode"));
+
+		if (path)
+			r = visit(arg, path, oid && mode ? (unsigned)strtoul(mode, NULL, 8) : 0,
+				oid ? oid : "");
+	}
+	return r;
+}
+
+static int tell(struct story *s, struct err *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < s->entries_n && r == 0; i++) {
+		const struct ledger_entry *x = &s->entries[i];
+
+		if (x->kind == EVENT_EXEC || x->kind == EVENT_INTERRUPTED)
+			r = add_command(s, i);
+		else if (x->kind == EVENT_REVIEWED)
+			add_review(s, x);
+		else if (x->kind == EVENT_APPLIED)
+			add_landing(s, i);
+		if (i == 0)
+			read_created(s, x);
+	}
+	for (size_t i = 0; i < s->commands_n && !s->workspace; i++)
+		s->workspace = s->commands[i].workspace;
+	return r < 0 ? err_set(e, EFBIG, "the ledger tells of too many denials or hosts") : 0;
+}
+
+/* ------------------------------------------------------------------ reading */
+
+/* Lines of JSON as one list. */
+static void join_lines(struct buf *b)
+{
+	cleanup_buf struct buf all = BUF_INIT(b->max + 2);
+	size_t n = b->len;
+
+	while (n && b->data[n - 1] == '\n')
+		n--;
+	buf_addc(&all, '[');
+	for (size_t i = 0; i < n; i++)
+		buf_addc(&all, b->data[i] == '\n' ? ',' : b->data[i]);
+	buf_addc(&all, ']');
+	buf_done(b);
+	*b = all;
+	all = (struct buf){0};
+}
+
+/* What is kept beside a statement; a file that is there must be readable. */
+static int read_beside(struct git_reader *g, enum git_hash h, struct story *s, size_t i,
+	uint64_t *left_b, struct err *e)
+{
+	const struct ledger_entry *x = &s->entries[i];
+	cleanup_buf struct buf b = BUF_INIT(MIN_OF(LEDGER_FILE_MAX_B, *left_b));
+	bool landing = x->kind == EVENT_APPLIED;
+	int r;
+
+	if (x->kind != EVENT_EXEC && x->kind != EVENT_INTERRUPTED && !landing)
+		return 0;
+	r = ledger_read_file(g, h, x, landing ? "paths.jsonl" : "receipt.json", &b, e);
+	if (r == -ENOENT)
+		return 0;
+	if (r == 0 && landing)
+		join_lines(&b);
+	if (r == 0)
+		r = jdoc_parse(&s->files[i], buf_str(&b), b.len, e);
+	if (r < 0)
+		return err_wrap(e, "the files of event %llu", (unsigned long long)x->seq);
+	*left_b -= MIN_OF(b.len, *left_b);
+	return 0;
+}
+
+static int make_room(struct story *s, size_t n, struct err *e)
+{
+	if (n > STORY_EVENTS_MAX)
+		return err_set(e, EFBIG, "a ledger of %zu events is told only in parts", n);
+	s->entries = calloc(n + 1, sizeof(*s->entries));
+	s->files = calloc(n + 1, sizeof(*s->files));
+	s->commands = calloc(n + 1, sizeof(*s->commands));
+	s->landings = calloc(n + 1, sizeof(*s->landings));
+	s->reviews = calloc(n + 1, sizeof(*s->reviews));
+	if (!s->entries || !s->files || !s->commands || !s->landings || !s->reviews)
+		return err_set(e, ENOMEM, "read the ledger");
+	return 0;
+}
+
+int story_read(
+	struct story *ret, const struct repo *r, const struct oid *tip, size_t max, struct err *e)
+{
+	cleanup_story struct story s = {0};
+	cleanup_git_reader struct git_reader *g = NULL;
+	cleanup_free struct oid *commits = NULL;
+	uint64_t left_b = STORY_RECEIPTS_MAX_B;
+	size_t n = 0;
+	int x = ledger_commits(r, tip, &commits, &n, e);
+
+	if (max && n > max)
+		n = max;
+	if (x == 0)
+		x = make_room(&s, n, e);
+	if (x == 0)
+		x = git_reader_open(&g, r->store, e);
+	for (size_t i = 0; i < n && x == 0; i++) {
+		x = ledger_read(g, r->hash, &commits[i], &s.entries[i], e);
+		if (x == 0) {
+			s.entries_n++;
+			x = read_beside(g, r->hash, &s, i, &left_b, e);
+		}
+	}
+	if (x == 0)
+		x = tell(&s, e);
+	if (x < 0)
+		return x;
+	*ret = s;
+	s = (struct story){0};
+	return 0;
+}
