@@ -23,11 +23,10 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const char word[] = "croftAb3xYz9KqLm0PwEr";
-static const char value[] = "sk-9/Va%6c+\"e\\u0041==x";
+/* One with what looks like escapes in it, one that begins as escapes end. */
+static const char *const values[] = {"sk-9/Va%6c+\"e\\u0041==x", "n0041/Vb6c-rt+u/25=="};
 static const char *const words[1] = {word};
-static const char *const values[1] = {value};
 static const size_t word_n[1] = {sizeof(word) - 1};
-static const size_t value_n[1] = {sizeof(value) - 1};
 
 /* One character of the text, written in one of eight ways. */
 static void add_char(struct buf *out, unsigned how, unsigned char c)
@@ -118,18 +117,26 @@ static size_t redact_all(struct redact *r, const struct buf *b, unsigned cut, st
 	return replaced;
 }
 
-static void check_redact(const struct buf *b, unsigned cut)
+static void check_redact(const struct buf *b, unsigned cut, size_t which_value)
 {
-	static struct needles *needles;
-	static struct redact *r; /* serves one stream after the other */
+	static struct needles *all_needles[ARRAY_SIZE(values)];
+	static struct redact
+		*redacts[ARRAY_SIZE(values)]; /* each serves one stream after the other */
+	struct needles *needles;
+	struct redact *r;
 	cleanup_buf struct buf out = BUF_INIT(2 * TEXT_MAX), whole = BUF_INIT(2 * TEXT_MAX);
 	struct needle_hit hit;
 	size_t replaced;
 
-	if (!r) {
-		needles = needles_new(values, value_n, 1, SIZE_MAX);
-		r = redact_new(values, value_n, 1);
+	if (!redacts[which_value]) {
+		const char *const *v = &values[which_value];
+		size_t len = strlen(*v);
+
+		all_needles[which_value] = needles_new(v, &len, 1, SIZE_MAX);
+		redacts[which_value] = redact_new(v, &len, 1);
 	}
+	needles = all_needles[which_value];
+	r = redacts[which_value];
 	MUST(needles && r);
 	replaced = redact_all(r, b, cut | 1, &out);
 	redact_all(r, b, 0, &whole);
@@ -150,13 +157,17 @@ static void check_redact(const struct buf *b, unsigned cut)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	cleanup_buf struct buf a = BUF_INIT(2 * TEXT_MAX), b = BUF_INIT(2 * TEXT_MAX);
+	cleanup_buf struct buf a = BUF_INIT(2 * TEXT_MAX);
 
 	if (!size)
 		return 0;
 	expand(&a, data + 1, size - 1, word, sizeof(word) - 1);
-	expand(&b, data + 1, size - 1, value, sizeof(value) - 1);
 	check_placeholder(&a, data[0]);
-	check_redact(&b, data[0]);
+	for (size_t i = 0; i < ARRAY_SIZE(values); i++) {
+		cleanup_buf struct buf b = BUF_INIT(2 * TEXT_MAX);
+
+		expand(&b, data + 1, size - 1, values[i], strlen(values[i]));
+		check_redact(&b, data[0], i);
+	}
 	return 0;
 }

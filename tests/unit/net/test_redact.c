@@ -80,6 +80,57 @@ TEST(every_form_is_covered_at_every_split)
 	}
 }
 
+static size_t feed_one(const char *value, const char *text, size_t step, struct buf *out)
+{
+	size_t n = strlen(text), len = strlen(value), stars = 0;
+	struct redact *r = redact_new(&value, &len, 1);
+
+	for (size_t at = 0; r && at < n; at += step)
+		redact_feed(r, text + at, MIN_OF(step, n - at), at + step >= n, out);
+	redact_free(r);
+	for (size_t i = 0; i < out->len; i++)
+		stars += out->data[i] == '*';
+	return stars;
+}
+
+/* Escapes that pair up one way from the beginning and another way from the middle. */
+TEST(where_a_stream_is_cut_changes_nothing)
+{
+	static const char with[] = "sk-9/Va%6c+\"e\\u0041==x", without[] = "n0041/Vb6c-rt+u/25==";
+	cleanup_buf struct buf escaped = BUF_INIT(4096);
+	const struct {
+		const char *value, *before, *text;
+		size_t stars;
+	} cases[] = {
+		{with, "%5c\\", NULL, 6 * (sizeof(with) - 1)},
+		{with, "%5c\\\\\\", NULL, 6 * (sizeof(with) - 1)},
+		{without, "", "\\n0041/Vb6c-rt%2Bu/25==", sizeof(without) + 1}, /* no line feed */
+		{without, "", "\\\\n0041/Vb6c-rt%2Bu/25==", sizeof(without) + 1},
+		{without, "", "%6e303034312f5662%336632d72742b752f32353d3d", 0}, /* "n303034" */
+		{without, "", "x6e303034312f5662%336632d72742b752f32353d3d",
+			2 * (sizeof(without) - 1) + 2},
+	};
+
+	for (size_t i = 0; i < sizeof(with) - 1; i++)
+		buf_addf(&escaped, "\\u%04x", (unsigned char)with[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		cleanup_buf struct buf text = BUF_INIT(4096), whole = BUF_INIT(4096);
+
+		buf_addf(&text, "<%s%s>", cases[i].before,
+			cases[i].text ? cases[i].text : buf_str(&escaped));
+		CHECK_INT(
+			feed_one(cases[i].value, buf_str(&text), text.len, &whole), cases[i].stars);
+		for (size_t step = 1; step < text.len; step++) {
+			cleanup_buf struct buf out = BUF_INIT(4096);
+
+			feed_one(cases[i].value, buf_str(&text), step, &out);
+			if (!str_eq(buf_str(&out), buf_str(&whole)))
+				test_fail(__FILE__, __LINE__, "case %zu in steps of %zu: %s", i,
+					step, buf_str(&out));
+		}
+	}
+}
+
 TEST(the_longest_value_is_covered_whole)
 {
 	cleanup_buf struct buf out = BUF_INIT(4096), text = BUF_INIT(4096);
