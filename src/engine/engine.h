@@ -20,6 +20,22 @@
 #include "engine/plan.h"
 #include "policy/policy.h"
 
+/* A tree of the workspace as kept overlay layers. Paths absolute. */
+struct staging_tree {
+	const char *dst;          /* where it appears: the workspace, or a directory in it */
+	const char *const *lower; /* newest first, NULL-terminated; the last is the lowest */
+	const char *upper, *work; /* both NULL: nobody may write */
+};
+
+/* The workspace staged: what the command writes there goes to layers on the host, not to the host's files. */
+struct staging {
+	const struct staging_tree *trees; /* the workspace itself first; others lie in it */
+	size_t trees_n;
+	const char *const
+		*objects; /* directories shown read-only at objects_dir/0, /1 …; or NULL */
+	const char *objects_dir;
+};
+
 /* What to run. Borrowed strings; all paths absolute. */
 struct request {
 	char *const *argv;
@@ -29,6 +45,7 @@ struct request {
 	const char *home;      /* where HOME is, inside and outside */
 	const char *scratch;   /* process tier: private directory for HOME and TMPDIR, or NULL */
 	bool discard;          /* workspace on an ephemeral overlay */
+	const struct staging *staging; /* workspace on kept layers; NULL: in place */
 	bool capture;        /* every connection lands in sockets that are handed out with READY */
 	unsigned trust;      /* bits of enum trust_file: what the command shall find */
 	uint16_t proxy_port; /* process tier: the one TCP port that may be connected to, or 0 */
@@ -119,8 +136,9 @@ enum control_type {
 	CONTROL_FAILED,
 	CONTROL_EXIT,
 	CONTROL_STOPPED,
-	CONTROL_TRUST,     /* S, before READY: msg is a certificate as PEM; perhaps a descriptor
-			      for Java: the whole file, or (status 1) what goes around the host's */
+	CONTROL_ASK_TRUST, /* before READY: trust files cannot be served here, so TRUST, please */
+	CONTROL_TRUST,     /* S: msg is a certificate as PEM; perhaps a descriptor for Java: the
+			      whole file, or (status 1) what goes around the host's */
 	CONTROL_CONNECT,   /* S: a connection to port `status` on loopback inside, please */
 	CONTROL_CONNECTED, /* its answer: INNER, or status is an errno */
 	CONTROL_NUM

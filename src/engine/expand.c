@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "engine/engine.h"
 #include "os/path.h"
 
 /* "croft.yaml:12", or "command line": where a rule was written, for messages. Two at a time. */
@@ -30,7 +31,7 @@ static const char *at(const struct policy_rule *r)
 	return t;
 }
 
-static struct place *places_add(struct places *ps, const char *path)
+struct place *places_add(struct places *ps, const char *path)
 {
 	struct place *pl;
 
@@ -63,17 +64,17 @@ void places_done(struct places *ps)
 	*ps = (struct places){0};
 }
 
-static int too_many(const struct policy_rule *r, struct err *e)
+int places_too_many(const struct policy_rule *r, struct err *e)
 {
-	return err_refuse(e, "%s: %s names more than %u places; make the pattern narrower",
-		at(r), r->path, EXPAND_PLACES_MAX);
+	return err_refuse(e, "%s: %s names more than %u places; make the pattern narrower", at(r),
+		r->path, EXPAND_PLACES_MAX);
 }
 
 /*
  * Is this rule's path covered by a rule that gives more? Then its absence matters: the sandbox could
  * create what the rule protects.
  */
-static bool inside_writable(const struct policy *p, const struct policy_rule *r)
+bool rule_inside_writable(const struct policy *p, const struct policy_rule *r)
 {
 	cleanup_free char *parent = NULL;
 
@@ -95,16 +96,16 @@ static int add_absent(
 
 	if (r->optional)
 		return 0;
-	if (r->access != ACCESS_DENY && !inside_writable(p, r))
-		return err_refuse(e, "%s: %s does not exist; create it or remove the rule",
-			at(r), r->path);
-	if (!inside_writable(p, r))
+	if (r->access != ACCESS_DENY && !rule_inside_writable(p, r))
+		return err_refuse(
+			e, "%s: %s does not exist; create it or remove the rule", at(r), r->path);
+	if (!rule_inside_writable(p, r))
 		return 0; /* nothing there, and nothing can be made there */
 	if (r->access == ACCESS_WRITE)
 		return 0; /* already covered by the writable tree around it */
 	pl = places_add(ps, r->path);
 	if (!pl)
-		return too_many(r, e);
+		return places_too_many(r, e);
 	pl->access = r->access;
 	pl->absent = true;
 	pl->rule = r;
@@ -128,7 +129,8 @@ static int add_path(struct places *ps, const struct policy *p, const struct poli
 		struct stat link;
 
 		/* A dangling symlink is a name that exists: to deny it is to keep it from being used. */
-		if (r->access == ACCESS_DENY && inside_writable(p, r) && lstat(path, &link) == 0)
+		if (r->access == ACCESS_DENY && rule_inside_writable(p, r) &&
+			lstat(path, &link) == 0)
 			return err_refuse(e,
 				"%s: %s is a symlink that leads nowhere, so it cannot be denied "
 				"safely; remove it",
@@ -157,7 +159,7 @@ static int add_path(struct places *ps, const struct policy *p, const struct poli
 	}
 	/* A name in a tree that a sandbox can write may have been planted by one: it leads nowhere else. */
 	if (r->access != ACCESS_DENY && strcmp(path, canonical) != 0 && given < r->access &&
-		inside_writable(p, r)) {
+		rule_inside_writable(p, r)) {
 		if (r->optional || r->glob)
 			return 0;
 		return err_refuse(e,
@@ -167,7 +169,7 @@ static int add_path(struct places *ps, const struct policy *p, const struct poli
 	}
 	pl = places_add(ps, canonical);
 	if (!pl)
-		return too_many(r, e);
+		return places_too_many(r, e);
 	pl->alias = strcmp(path, canonical) != 0 ? strdup(path) : NULL;
 	pl->access = decider ? MIN_OF(r->access, given) : r->access;
 	pl->is_dir = S_ISDIR(st.st_mode);
@@ -212,6 +214,10 @@ static int walk_glob(struct places *ps, const struct policy *p, const struct pol
 		snprintf(path + len, POLICY_PATH_MAX - len, "/%s", de->d_name);
 		if (policy_glob_match(r->path, path))
 			r2 = add_path(ps, p, r, path, e);
+		if (r2 == 0 && ps->staging && strcmp(path, ps->staging->trees[0].dst) == 0) {
+			path[len] = '\0'; /* its layers are looked at instead */
+			continue;
+		}
 		if (r2 == 0 && (de->d_type == DT_DIR || de->d_type == DT_UNKNOWN)) {
 			cleanup_fd int sub = openat(dirfd(d), de->d_name,
 				O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -246,7 +252,7 @@ static int add_glob(
 		e->kind = ERR_REFUSED;
 		return -e->errnum;
 	}
-	if (r->access != ACCESS_WRITE && inside_writable(p, r)) {
+	if (r->access != ACCESS_WRITE && rule_inside_writable(p, r)) {
 		ps->late_names = true;
 		ps->late_denies |= r->access == ACCESS_DENY;
 	}
@@ -293,14 +299,28 @@ static void places_unique(struct places *ps)
 	ps->n = out;
 }
 
-int places_expand(struct places *ret, const struct policy *p, struct err *e)
+static int add_rule(
+	struct places *ps, const struct policy *p, const struct policy_rule *r, struct err *e)
 {
-	struct places ps = {0};
+	if (ps->staging && path_is_above(ps->staging->trees[0].dst, r->path))
+		return places_add_staged(ps, p, r, e);
+	if (!r->glob)
+		return add_path(ps, p, r, r->path, e);
+	if (ps->staging && places_add_staged(ps, p, r, e) < 0)
+		return -e->errnum;
+	return add_glob(ps, p, r, e);
+}
+
+int places_expand_staged(
+	struct places *ret, const struct policy *p, const struct staging *st, struct err *e)
+{
+	struct places ps = {.staging = st};
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < p->rules_n; i++)
-		r = p->rules[i].glob ? add_glob(&ps, p, &p->rules[i], e)
-				     : add_path(&ps, p, &p->rules[i], p->rules[i].path, e);
+		r = add_rule(&ps, p, &p->rules[i], e);
+	if (r == 0 && st)
+		r = places_add_workspace(&ps, p, e);
 	if (r < 0) {
 		places_done(&ps);
 		return r;
@@ -312,7 +332,12 @@ int places_expand(struct places *ret, const struct policy *p, struct err *e)
 	return 0;
 }
 
-static bool is_above(const char *dir, const char *path)
+int places_expand(struct places *ret, const struct policy *p, struct err *e)
+{
+	return places_expand_staged(ret, p, NULL, e);
+}
+
+bool path_is_above(const char *dir, const char *path)
 {
 	size_t n = strlen(dir);
 
@@ -326,7 +351,7 @@ enum access places_above(const struct places *ps, const char *path, const struct
 	const struct place *best = NULL;
 
 	for (size_t i = 0; i < ps->n; i++)
-		if (is_above(ps->v[i].path, path) &&
+		if (path_is_above(ps->v[i].path, path) &&
 			(!best || strlen(ps->v[i].path) > strlen(best->path)))
 			best = &ps->v[i];
 	if (ret_place)
@@ -337,7 +362,7 @@ enum access places_above(const struct places *ps, const char *path, const struct
 bool places_below(const struct places *ps, const char *path)
 {
 	for (size_t i = 0; i < ps->n; i++)
-		if (is_above(path, ps->v[i].path))
+		if (path_is_above(path, ps->v[i].path))
 			return true;
 	return false;
 }

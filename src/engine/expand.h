@@ -27,6 +27,7 @@ struct place {
 	uint64_t size_b; /* of a regular file */
 	bool absent;     /* does not exist; only kept when its creation must be prevented */
 	bool glob;       /* came from a glob: more names may match later */
+	bool staged;     /* found in a layer of a staged workspace; may be hidden by another */
 	dev_t dev;
 	ino_t ino;
 	const struct policy_rule *rule;
@@ -36,14 +37,35 @@ struct places {
 	struct place *v; /* sorted by path: parents before children */
 	size_t n, cap;
 	unsigned visits;
+	const struct staging *staging; /* its workspace is looked at in its layers only; or NULL */
 	bool late_denies; /* …and it denies: then reading them must be judged, too */
 	bool late_names; /* some narrower rule covers names that do not exist yet in a writable tree */
 };
 
+struct staging;
+
+/*
+ * With a staged workspace, what rules mean inside it is not what the host's directory holds. Of all
+ * places in it only denied ones are kept: every name that any layer has and a rule denies.
+ */
+int places_expand_staged(
+	struct places *ret, const struct policy *p, const struct staging *st, struct err *e);
 int places_expand(struct places *ret, const struct policy *p, struct err *e);
 void places_done(struct places *ps);
 /* The access that the places above `path` give it (ACCESS_DENY when none covers it). */
 enum access places_above(const struct places *ps, const char *path, const struct place **ret_place);
+/* For expand_staged.c. NULL: too many, or no memory. */
+struct place *places_add(struct places *ps, const char *path);
+int places_too_many(const struct policy_rule *r, struct err *e);
+/* Does this rule deny anything in the staged workspace? Then all that its layers have is added. */
+int places_add_staged(
+	struct places *ps, const struct policy *p, const struct policy_rule *r, struct err *e);
+/* Could a sandbox make what this rule speaks of? */
+bool rule_inside_writable(const struct policy *p, const struct policy_rule *r);
+/* The workspace itself has a place, whichever rule grants it. */
+int places_add_workspace(struct places *ps, const struct policy *p, struct err *e);
+/* "/a" lies above "/a/b". */
+bool path_is_above(const char *dir, const char *path);
 /* Is there a place strictly below `path`? */
 bool places_below(const struct places *ps, const char *path);
 

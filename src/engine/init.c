@@ -110,6 +110,8 @@ static int apply_landlock(struct init *in, struct err *e)
 		if (op->kind != PLAN_LANDLOCK)
 			continue;
 		fd = path_open(AT_FDCWD, op->dst, O_PATH, PATH_NO_SYMLINKS);
+		if (fd < 0 && op->staged)
+			continue; /* not in the view, or not itself: less is granted */
 		if (fd < 0 && fd != -ELOOP && op->rule && op->rule->optional)
 			continue; /* a built-in rule whose path went away meanwhile: less is granted */
 		if (fd < 0)

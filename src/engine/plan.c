@@ -4,12 +4,15 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "engine/engine.h"
+#include "os/path.h"
 
 const char *const plan_op_names[] = {"scratch", "dir", "bind", "copy", "file", "symlink", "proc",
 	"device", "devpts", "overlay", "mask", "decoy", "capture", "trust", "landlock"};
@@ -43,6 +46,35 @@ struct plan_op *plan_add(struct plan *p, enum plan_op_kind kind, const char *src
 	}
 	p->n++;
 	return op;
+}
+
+int plan_add_layer(struct plan_op *op, const char *path, struct err *e)
+{
+	cleanup_fd int fd = path_open(AT_FDCWD, path, O_PATH | O_DIRECTORY, PATH_NO_SYMLINKS);
+	struct plan_layer *l;
+	struct stat st;
+
+	if (!op->layers && !(op->layers = calloc(1, sizeof(*op->layers))))
+		return err_set(e, ENOMEM, "make the plan");
+	if (op->layers->n == ARRAY_SIZE(op->layers->v))
+		return err_refuse(
+			e, "%s is staged on more than %u layers", op->dst, PLAN_LAYERS_MAX);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_set(e, fd < 0 ? -fd : errno, "open the layer %s", path);
+	l = &op->layers->v[op->layers->n];
+	*l = (struct plan_layer){.path = strdup(path), .dev = st.st_dev, .ino = st.st_ino};
+	if (!l->path)
+		return err_set(e, ENOMEM, "make the plan");
+	op->layers->n++;
+	return 0;
+}
+
+/* "lower", "upper" or "work". */
+static const char *layer_kind(const struct plan_layers *l, size_t i)
+{
+	if (!l->writable || i + 2 < l->n)
+		return "lower";
+	return i + 2 == l->n ? "upper" : "work";
 }
 
 int plan_note(struct plan *p, const char *fmt, ...)
@@ -87,6 +119,11 @@ void plan_print(const struct plan *p, struct buf *out)
 			buf_addf(out, "  (%s%s%.0u)", op->rule->origin.file,
 				op->rule->origin.line ? ":" : "", op->rule->origin.line);
 		buf_addc(out, '\n');
+		for (size_t k = 0; op->layers && k < op->layers->n; k++) {
+			buf_addf(out, "  %-14s ", layer_kind(op->layers, k));
+			str_show(out, op->layers->v[k].path, strlen(op->layers->v[k].path));
+			buf_addc(out, '\n');
+		}
 	}
 	buf_addf(out, "seccomp          %s%s\n", "allowlist",
 		p->broker ? ", path-changing calls through the broker" : "");
@@ -107,6 +144,16 @@ void plan_json(const struct plan *p, struct json *j, const char *key)
 		json_str(j, "path", op->dst);
 		if (op->src && op->kind != PLAN_FILE)
 			json_str(j, "source", op->src);
+		if (op->layers) {
+			json_array(j, "layers");
+			for (size_t k = 0; k < op->layers->n; k++) {
+				json_object(j, NULL);
+				json_str(j, "kind", layer_kind(op->layers, k));
+				json_str(j, "path", op->layers->v[k].path);
+				json_end(j);
+			}
+			json_end(j);
+		}
 		if (op->rule && op->rule->origin.file) {
 			json_str(j, "rule_file", op->rule->origin.file);
 			json_uint(j, "rule_line", op->rule->origin.line);
@@ -128,6 +175,12 @@ void plan_seal(struct plan *p)
 		/* Each part with its NUL: no two plans print alike. */
 		for (size_t k = 0; k < ARRAY_SIZE(part); k++)
 			buf_add(&b, part[k], strlen(part[k]) + 1);
+		for (size_t k = 0; op->layers && k < op->layers->n; k++) {
+			const char *kind = layer_kind(op->layers, k), *path = op->layers->v[k].path;
+
+			buf_add(&b, kind, strlen(kind) + 1);
+			buf_add(&b, path, strlen(path) + 1);
+		}
 	}
 	digest_sha256(&p->digest, buf_str(&b), b.len);
 }
@@ -137,6 +190,9 @@ void plan_done(struct plan *p)
 	for (size_t i = 0; i < p->n; i++) {
 		free(p->ops[i].src);
 		free(p->ops[i].dst);
+		for (size_t k = 0; p->ops[i].layers && k < p->ops[i].layers->n; k++)
+			free(p->ops[i].layers->v[k].path);
+		free(p->ops[i].layers);
 	}
 	free(p->ops);
 	strlist_done(&p->notes);

@@ -29,7 +29,7 @@ enum plan_op_kind {
 	PLAN_PROC,     /* fresh proc */
 	PLAN_DEVICE,   /* host device node src at dst */
 	PLAN_DEVPTS,   /* private pts instance */
-	PLAN_OVERLAY,  /* src below a discarded upper layer at dst */
+	PLAN_OVERLAY,  /* src below a discarded upper layer at dst; or kept layers */
 	PLAN_MASK,     /* nothing readable or writable at dst */
 	PLAN_DECOY,    /* dst refuses and tells when touched */
 	PLAN_CAPTURE,  /* every address is local, every connection the gateway's */
@@ -39,6 +39,21 @@ enum plan_op_kind {
 };
 extern const char *const plan_op_names[PLAN_OP_NUM];
 
+/* Kept layers of an overlay, each with its identity when the plan was made. */
+struct plan_layer {
+	char *path;
+	dev_t dev;
+	ino_t ino;
+};
+
+#define PLAN_LAYERS_MAX 160u /* their names fit the one page that a mount's options have */
+
+struct plan_layers {
+	struct plan_layer v[PLAN_LAYERS_MAX + 2]; /* newest first; then upper and work, if any */
+	size_t n;
+	bool writable; /* the last two are upper and work */
+};
+
 struct plan_op {
 	enum plan_op_kind kind;
 	enum access access; /* BIND, LANDLOCK */
@@ -46,12 +61,14 @@ struct plan_op {
 	bool no_sockets; /* LANDLOCK: bind() may make no name here, for the broker does not see it */
 	bool holds;      /* MASK: something below it is granted, so it can be passed through */
 	bool nested;     /* dst lies in a host tree that is already there: never created */
+	bool staged; /* BIND, MASK, LANDLOCK: in a staged workspace, if its view has it */
 	bool device; /* LANDLOCK: read, write and ioctl of what is there; nothing may be created */
 	mode_t mode;
 	char *src;
 	char *dst;
 	dev_t dev; /* BIND, DEVICE, OVERLAY, TRUST: identity of src when the plan was made */
 	ino_t ino;
+	struct plan_layers *layers;     /* OVERLAY: kept; NULL: src, and what is written is lost */
 	const struct policy_rule *rule; /* why; may be NULL */
 };
 
@@ -68,6 +85,8 @@ struct plan {
 };
 
 struct plan_op *plan_add(struct plan *p, enum plan_op_kind kind, const char *src, const char *dst);
+/* Look at a layer's directory now, without following a symlink. */
+int plan_add_layer(struct plan_op *op, const char *path, struct err *e);
 int plan_note(struct plan *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void plan_print(const struct plan *p, struct buf *out);
 void plan_json(const struct plan *p, struct json *j, const char *key);

@@ -6,8 +6,9 @@
  *
  * Trust:  the kernel frames each request; names and flags in it come from the sandbox. Bodies are
  *         read only through req_take() and req_name(), which check sizes.
- * State:  none. Node 1 is the root, node i + 2 is slot i; nothing is counted, cached or allocated,
- *         so there is nothing that a flood of requests could fill.
+ * State:  none. Node 1 is the root, node i + 2 is slot i, files have numbers from
+ *         DECOYFS_FIRST_FILE on; nothing is counted, cached or allocated, so there is nothing that a
+ *         flood of requests could fill.
  * Answer: every request that wants an answer gets one at once, in the order of arrival. An unknown
  *         request is ENOSYS, which tells the kernel not to ask again.
  */
@@ -30,9 +31,12 @@
 
 #define DECOYFS_BLOCK 4096u
 #define DECOYFS_MINOR 31u /* the protocol this file speaks, 7.31; every kernel we mount on has it */
-#define DECOYFS_FIRST_SLOT 2u  /* node id of slot 0 */
-#define DECOYFS_OP_TMPFILE 51u /* FUSE_TMPFILE, newer than some headers */
-#define DECOYFS_OPEN_EXEC 040u /* the kernel's own flag in FUSE_OPEN for execve() */
+#define DECOYFS_FIRST_SLOT 2u /* node id of slot 0 */
+#define DECOYFS_FIRST_FILE 65536u
+#define DECOYFS_FILE_VALID_S 86400u    /* how long the kernel need not ask again */
+#define DECOYFS_READAHEAD (128u << 10) /* of a file; what the kernel asks for at once */
+#define DECOYFS_OP_TMPFILE 51u         /* FUSE_TMPFILE, newer than some headers */
+#define DECOYFS_OPEN_EXEC 040u         /* the kernel's own flag in FUSE_OPEN for execve() */
 #define NO_REPLY 1
 
 /* Large enough for the largest request: setxattr with a value of 64 KiB. One that does not fit is
@@ -52,6 +56,7 @@ struct req {
 
 struct reply {
 	size_t n;
+	const void *data; /* of a file; NULL: the answer is in u */
 	union {
 		struct fuse_init_out init;
 		struct fuse_entry_out entry;
@@ -134,7 +139,7 @@ static const char *req_name(struct req *r)
 	return req_take(r, n + 1);
 }
 
-/* ---- slots ---- */
+/* ---- slots and files ---- */
 
 static bool node_slot(const struct decoyfs *d, uint64_t node, size_t *ret)
 {
@@ -160,6 +165,25 @@ static bool name_slot(const struct decoyfs *d, const char *name, size_t *ret)
 	}
 	*ret = v;
 	return true;
+}
+
+static bool node_file(const struct decoyfs *d, uint64_t node, size_t *ret)
+{
+	if (node < DECOYFS_FIRST_FILE || node - DECOYFS_FIRST_FILE >= d->files_n)
+		return false;
+	*ret = (size_t)(node - DECOYFS_FIRST_FILE);
+	return true;
+}
+
+/* The node that this name in the root stands for; 0 when none. */
+static uint64_t name_node(const struct decoyfs *d, const char *name)
+{
+	size_t slot;
+
+	for (size_t i = 0; i < d->files_n; i++)
+		if (strcmp(d->files[i], name) == 0)
+			return i + DECOYFS_FIRST_FILE;
+	return name_slot(d, name, &slot) ? slot + DECOYFS_FIRST_SLOT : 0;
 }
 
 static int refuse_slot(
@@ -201,14 +225,21 @@ static int fill_attr(
 		[DECOY_SECRET] = S_IFREG | 0600,
 		[DECOY_STARTUP] = S_IFREG | 0644,
 	};
-	size_t slot;
+	const void *bytes;
+	size_t slot, n = 0;
 
 	if (node == FUSE_ROOT_ID)
 		a->mode = S_IFDIR | 0555;
 	else if (node_slot(d, node, &slot))
 		a->mode = modes[d->kinds[slot]];
-	else
+	else if (!node_file(d, node, &slot))
 		return -ESTALE;
+	else if (d->content(d->arg, slot, &bytes, &n) < 0)
+		return -EIO;
+	else
+		a->mode = S_IFREG | 0444;
+	a->size = n;
+	a->blocks = (n + 511) / 512;
 	a->ino = node;
 	a->nlink = S_ISDIR(a->mode) ? 2 : 1;
 	a->uid = r->h->uid;
@@ -234,6 +265,7 @@ static int do_init(struct req *r, struct reply *out)
 		return -EPROTO;
 	out->u.init.minor = MIN_OF(in->minor, DECOYFS_MINOR);
 	out->u.init.flags = FUSE_PARALLEL_DIROPS;
+	out->u.init.max_readahead = MIN_OF(in->max_readahead, DECOYFS_READAHEAD);
 	out->u.init.max_write = DECOYFS_BLOCK;
 	out->u.init.time_gran = 1;
 	return 0;
@@ -242,22 +274,26 @@ static int do_init(struct req *r, struct reply *out)
 static int do_lookup(struct decoyfs *d, struct req *r, struct reply *out)
 {
 	const char *name = req_name(r);
-	size_t slot;
+	struct fuse_entry_out *entry = &out->u.entry;
 
 	if (!name)
 		return -ENAMETOOLONG;
 	if (r->h->nodeid != FUSE_ROOT_ID)
 		return refuse_name(d, r, r->h->nodeid, name, DECOY_READ);
-	if (!name_slot(d, name, &slot))
+	entry->nodeid = name_node(d, name);
+	if (!entry->nodeid)
 		return -ENOENT;
-	out->n = sizeof(out->u.entry);
-	out->u.entry.nodeid = slot + DECOYFS_FIRST_SLOT;
-	return fill_attr(d, r, out->u.entry.nodeid, &out->u.entry.attr);
+	out->n = sizeof(*entry);
+	if (entry->nodeid >= DECOYFS_FIRST_FILE)
+		entry->entry_valid = entry->attr_valid = DECOYFS_FILE_VALID_S;
+	return fill_attr(d, r, entry->nodeid, &entry->attr);
 }
 
 static int do_getattr(struct decoyfs *d, struct req *r, struct reply *out)
 {
 	out->n = sizeof(out->u.attr);
+	if (r->h->nodeid >= DECOYFS_FIRST_FILE)
+		out->u.attr.attr_valid = DECOYFS_FILE_VALID_S;
 	return fill_attr(d, r, r->h->nodeid, &out->u.attr.attr);
 }
 
@@ -276,15 +312,42 @@ static int do_open(struct decoyfs *d, struct req *r, struct reply *out)
 	enum decoy_op op = DECOY_READ;
 	size_t slot;
 
-	if (!in || !node_slot(d, r->h->nodeid, &slot))
+	if (!in)
 		return -EINVAL;
 	if ((in->flags & O_ACCMODE) != O_RDONLY || (in->flags & O_TRUNC))
 		op = DECOY_WRITE;
 	else if (in->flags & DECOYFS_OPEN_EXEC)
 		op = DECOY_EXEC;
+	if (node_file(d, r->h->nodeid, &slot)) {
+		out->n = sizeof(out->u.open);
+		out->u.open.open_flags = FOPEN_KEEP_CACHE;
+		return op == DECOY_READ ? 0 : op == DECOY_WRITE ? -EROFS : -EACCES;
+	}
+	if (!node_slot(d, r->h->nodeid, &slot))
+		return -EINVAL;
 	if (d->kinds[slot] != DECOY_STARTUP || op != DECOY_READ)
 		return refuse_slot(d, r, slot, NULL, op);
 	out->n = sizeof(out->u.open);
+	return 0;
+}
+
+/* Slots have nothing in them. */
+static int do_read(struct decoyfs *d, struct req *r, struct reply *out)
+{
+	const struct fuse_read_in *in = req_take(r, sizeof(*in));
+	const void *bytes;
+	size_t file, n;
+
+	if (!in)
+		return -EINVAL;
+	if (!node_file(d, r->h->nodeid, &file))
+		return 0;
+	if (d->content(d->arg, file, &bytes, &n) < 0)
+		return -EIO;
+	if (in->offset >= n)
+		return 0;
+	out->data = (const char *)bytes + in->offset;
+	out->n = MIN_OF(n - (size_t)in->offset, (size_t)in->size);
 	return 0;
 }
 
@@ -304,6 +367,8 @@ static int do_access(struct decoyfs *d, struct req *r)
 
 	if (!in)
 		return -EINVAL;
+	if (node_file(d, r->h->nodeid, &slot))
+		return in->mask & W_OK ? -EROFS : in->mask & X_OK ? -EACCES : 0;
 	if (!node_slot(d, r->h->nodeid, &slot))
 		return in->mask & W_OK ? -EACCES : 0;
 	if (in->mask & W_OK)
@@ -410,7 +475,8 @@ static int dispatch(struct decoyfs *d, struct req *r, struct reply *out)
 	case FUSE_STATFS:
 		return do_statfs(out);
 	case FUSE_READ:
-	case FUSE_READDIR: /* nothing is in anything that could be opened */
+		return do_read(d, r, out);
+	case FUSE_READDIR: /* nothing is in any directory that could be opened */
 	case FUSE_FLUSH:
 	case FUSE_RELEASE:
 	case FUSE_RELEASEDIR:
@@ -444,6 +510,8 @@ static int answer(struct decoyfs *d, const unsigned char *p, size_t n)
 	rc = dispatch(d, &r, &out);
 	if (rc == NO_REPLY)
 		return 0;
+	if (out.data)
+		iov[1].iov_base = (void *)(uintptr_t)out.data;
 	if (rc == 0)
 		iov[1].iov_len = out.n;
 	oh.unique = h->unique;

@@ -15,7 +15,9 @@
  *          DECOY_STARTUP (shell rc files and the like): reads as an empty file, silently; any open
  *          for writing, truncation, deletion or metadata change is EACCES and reported.
  *          stat() of a slot itself is silent everywhere; access() is refused and reported like the
- *          open it asks about. Nothing is cached by the kernel, so every attempt is seen.
+ *          open it asks about. Nothing of a slot is cached by the kernel, so every attempt is seen.
+ *          Beside the slots there may be files: whole, read-only, silent. Their bytes are made when
+ *          somebody looks for them, and cached by the kernel from then on.
  * Limits:  the kernel looks a name up before it creates, deletes or renames it, and a lookup does
  *          not say what for: below a DECOY_DIR any attempt on a name is therefore reported as
  *          DECOY_READ.
@@ -58,6 +60,13 @@ struct decoyfs {
 	 * pid: as the pid namespace of the process that mounted numbers it; 0 outside of that.
 	 */
 	void (*touched)(void *arg, size_t slot, const char *name, enum decoy_op op, pid_t pid);
+	const char *const *files; /* names in the root, none of them a number */
+	size_t files_n;
+	/*
+	 * The bytes of a file: the same at each call, and valid as long as the mount is served.
+	 * -errno: there are none, this time.
+	 */
+	int (*content)(void *arg, size_t file, const void **ret, size_t *ret_n);
 	void *arg;
 };
 

@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -36,6 +37,21 @@
 enum { SLOT_DIR, SLOT_SECRET, SLOT_STARTUP };
 static const enum decoy_kind kinds[] = {
 	[SLOT_DIR] = DECOY_DIR, [SLOT_SECRET] = DECOY_SECRET, [SLOT_STARTUP] = DECOY_STARTUP};
+
+/* Beside the slots: one that spans several reads, one that cannot be made. */
+static const char *const files[] = {"list.pem", "broken"};
+static char list[300001];
+
+static int content(void *arg, size_t file, const void **ret, size_t *ret_n)
+{
+	if (file != 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < sizeof(list); i++)
+		list[i] = (char)('a' + i % 23);
+	*ret = list;
+	*ret_n = sizeof(list);
+	return 0;
+}
 
 struct touch {
 	int slot, op;
@@ -354,6 +370,74 @@ static int t_symlink_root(void)
 	return result(symlink("/", "new"));
 }
 
+/* All of it, in pieces that are no pages. */
+static int t_read_file(void)
+{
+	cleanup_fd int fd = open("list.pem", O_RDONLY | O_CLOEXEC);
+	char part[7001];
+	struct stat st;
+	int n = 0, got;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) < 0 || st.st_size != (off_t)sizeof(list) ||
+		st.st_mode != (S_IFREG | 0444))
+		return -EBADF;
+	while ((got = (int)read(fd, part, sizeof(part))) > 0) {
+		for (int i = 0; i < got; i++)
+			if (part[i] != (char)('a' + (n + i) % 23))
+				return -EIO;
+		n += got;
+	}
+	return got < 0 ? -errno : n;
+}
+static int t_map_file(void)
+{
+	cleanup_fd int fd = open("list.pem", O_RDONLY | O_CLOEXEC);
+	const char *p = mmap(NULL, sizeof(list), PROT_READ, MAP_SHARED, fd, 0);
+
+	return p == MAP_FAILED ? -errno : p[sizeof(list) - 1];
+}
+static int t_read_behind_file(void)
+{
+	cleanup_fd int fd = open("list.pem", O_RDONLY | O_CLOEXEC);
+	char c;
+
+	return (int)pread(fd, &c, 1, 1 << 30);
+}
+static int t_write_file(void)
+{
+	return try_open("list.pem", O_WRONLY);
+}
+static int t_trunc_file(void)
+{
+	return try_open("list.pem", O_RDONLY | O_TRUNC);
+}
+static int t_truncate_file(void)
+{
+	return result(truncate("list.pem", 0));
+}
+static int t_chmod_file(void)
+{
+	return result(chmod("list.pem", 0666));
+}
+static int t_unlink_file(void)
+{
+	return result(unlink("list.pem"));
+}
+static int t_access_file(void)
+{
+	return result(access("list.pem", R_OK));
+}
+static int t_access_file_write(void)
+{
+	return result(access("list.pem", W_OK));
+}
+static int t_broken_file(void)
+{
+	return try_open("broken", O_RDONLY);
+}
+
 static const struct step {
 	const char *what;
 	int (*run)(void);
@@ -400,6 +484,18 @@ static const struct step {
 	{"set xattr of startup", t_setxattr_startup, -EACCES, SLOT_STARTUP, DECOY_META, ""},
 	{"set huge xattr of startup", t_setxattr_huge, -EACCES, SLOT_STARTUP, DECOY_META, ""},
 	{"remove xattr of startup", t_rmxattr_startup, -EACCES, SLOT_STARTUP, DECOY_META, ""},
+	{"read file", t_read_file, sizeof(list), NONE, 0, ""},
+	{"read file again", t_read_file, sizeof(list), NONE, 0, ""},
+	{"map file", t_map_file, 'a' + (sizeof(list) - 1) % 23, NONE, 0, ""},
+	{"read behind file", t_read_behind_file, 0, NONE, 0, ""},
+	{"write file", t_write_file, -EROFS, NONE, 0, ""},
+	{"open and truncate file", t_trunc_file, -EACCES, NONE, 0, ""},
+	{"truncate file", t_truncate_file, -EACCES, NONE, 0, ""},
+	{"chmod file", t_chmod_file, -EACCES, NONE, 0, ""},
+	{"unlink file", t_unlink_file, -EACCES, NONE, 0, ""},
+	{"access file", t_access_file, 0, NONE, 0, ""},
+	{"access file to write", t_access_file_write, -EROFS, NONE, 0, ""},
+	{"file that cannot be made", t_broken_file, -EIO, NONE, 0, ""},
 	{"create in root", t_create_root, -EACCES, NONE, 0, ""},
 	{"symlink in root", t_symlink_root, -EACCES, NONE, 0, ""},
 };
@@ -455,8 +551,14 @@ static const char *world_open(struct world *w)
 	int pair[2];
 
 	*w = (struct world){.sock = -1, .dir = "/tmp/test-fuse-XXXXXX"};
-	w->fs = (struct decoyfs){
-		.dev_fd = -1, .slots_n = 3, .kinds = kinds, .touched = touched, .arg = w};
+	w->fs = (struct decoyfs){.dev_fd = -1,
+		.slots_n = 3,
+		.kinds = kinds,
+		.touched = touched,
+		.files = files,
+		.files_n = ARRAY_SIZE(files),
+		.content = content,
+		.arg = w};
 	if (access("/dev/fuse", R_OK | W_OK) < 0)
 		return "no usable /dev/fuse";
 	if (!mkdtemp(w->dir) || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)

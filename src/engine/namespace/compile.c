@@ -279,6 +279,13 @@ static int add_place(struct plan *p, const struct places *ps, const struct place
 		return 0; /* the broker keeps it from being made */
 	if (add_alias(p, pl, ps, e) < 0)
 		return -e->errnum;
+	if (r->staging && path_is_above(r->staging->trees[0].dst, pl->path))
+		return pl->access == ACCESS_DENY ? namespace_add_denied(p, pl, r->staging, e) : 0;
+	if (r->staging && strcmp(r->staging->trees[0].dst, pl->path) == 0) {
+		if (around == ACCESS_WRITE && add_pins(p, outer, pl, e) < 0)
+			return -e->errnum;
+		return namespace_add_staging(p, pl, around != ACCESS_DENY, r->staging, e);
+	}
 	if (pl->access == around)
 		return 0;
 	/* Below a discarded overlay writing harms nobody: only denial still means something. */
@@ -447,16 +454,27 @@ static int add_network(
 }
 
 /*
- * Is there a writable tree of the host's at or below this path? Rules of Landlock add up downwards.
+ * Is there a writable tree of the host's, or a staged one, at or below this path? Rules of Landlock add
+ * up downwards.
  */
 static bool holds_host_tree(const struct plan *p, size_t n, const char *path)
 {
 	size_t len = strlen(path);
 
 	for (size_t i = 0; i < n; i++)
-		if (p->ops[i].kind == PLAN_BIND && p->ops[i].access == ACCESS_WRITE &&
+		if ((p->ops[i].kind == PLAN_BIND || p->ops[i].layers) &&
+			p->ops[i].access == ACCESS_WRITE &&
 			strncmp(p->ops[i].dst, path, len) == 0 &&
 			(p->ops[i].dst[len] == '/' || !p->ops[i].dst[len]))
+			return true;
+	return false;
+}
+
+/* Covered by a file that nobody may write, and that cannot be touched yet. */
+static bool is_covered(const struct plan *p, size_t n, const char *dst)
+{
+	for (size_t i = 0; i < n; i++)
+		if (p->ops[i].kind == PLAN_TRUST && p->ops[i].nested && str_eq(p->ops[i].dst, dst))
 			return true;
 	return false;
 }
@@ -485,13 +503,18 @@ static int add_landlock(struct plan *p, struct err *e)
 		const struct plan_op *from = &p->ops[i];
 
 		if (from->kind != PLAN_SCRATCH && from->kind != PLAN_OVERLAY &&
-			!(from->kind == PLAN_BIND && from->access == ACCESS_WRITE))
+			from->kind != PLAN_BIND)
+			continue;
+		if (from->kind != PLAN_SCRATCH && from->access != ACCESS_WRITE)
+			continue;
+		if (from->kind == PLAN_BIND && is_covered(p, n, from->dst))
 			continue;
 		op = plan_add(p, PLAN_LANDLOCK, NULL, from->dst);
 		if (!op)
 			return no_memory(e);
 		op->access = ACCESS_WRITE;
 		op->no_sockets = p->broker && holds_host_tree(p, n, p->ops[i].dst);
+		op->staged = p->ops[i].staged;
 		op->rule = p->ops[i].rule;
 	}
 	return 0;
@@ -504,7 +527,9 @@ int namespace_compile(
 	struct places ps = {0};
 	int rc;
 
-	if ((rc = places_expand(&ps, pol, e)) < 0)
+	if (r->staging && (rc = namespace_check_staging(r, e)) < 0)
+		return rc;
+	if ((rc = places_expand_staged(&ps, pol, r->staging, e)) < 0)
 		return rc;
 	if ((rc = add_base(&p, pol, &ps, r, e)) == 0 && (rc = add_places(&p, &ps, r, e)) == 0 &&
 		(rc = add_network(&p, pol, r, e)) == 0 && pol->observe != OBSERVE_OFF)

@@ -14,6 +14,15 @@
 
 int namespace_compile(
 	struct plan *ret, const struct policy *p, const struct request *r, struct err *e);
+struct place;
+
+/* staging.c: is what was asked for possible to plan at all; then the operations of the workspace. */
+int namespace_check_staging(const struct request *r, struct err *e);
+int namespace_add_staging(struct plan *p, const struct place *pl, bool nested,
+	const struct staging *st, struct err *e);
+/* denied.c: a denied name below the staged workspace. */
+int namespace_add_denied(
+	struct plan *p, const struct place *pl, const struct staging *st, struct err *e);
 /* Runs in the sandbox's first process, already in its new namespaces. */
 int namespace_setup(struct init *in, struct err *e);
 /* What set-up left to a thread: over, or failed. Before READY. */

@@ -186,7 +186,7 @@ static int do_scratch(struct setup *s, const struct plan_op *op, struct err *e)
 	return 0;
 }
 
-static int do_symlink(struct setup *s, const char *target, const char *dst, struct err *e)
+int setup_symlink(struct setup *s, const char *target, const char *dst, struct err *e)
 {
 	int r = symlinkat(target, s->root, setup_rel(dst));
 
@@ -272,7 +272,7 @@ static int do_overlay(struct setup *s, const struct plan_op *op, const char *siz
  * directory below which something is granted can be passed through, but not listed; it becomes
  * read-only when the places below it have been made.
  */
-static int do_mask(struct setup *s, const struct plan_op *op, struct err *e)
+int setup_mask(struct setup *s, const struct plan_op *op, struct err *e)
 {
 	cleanup_fd int src = -1, m = -1;
 	char own[64];
@@ -313,35 +313,38 @@ static int close_masks(struct setup *s, struct err *e)
 	return r;
 }
 
-/*
- * Decoys share one mount; each well-known path is a symlink to its slot. Absence costs only
- * coverage.
- */
-static int do_decoy(struct setup *s, const struct plan_op *op, struct err *e)
+/* What the supervisor serves: one mount, of which nothing may be touched before READY. */
+int setup_served(struct setup *s, struct err *e)
 {
-	char slot[64];
+	char dir[] = NS_DECOY_DIR;
+	struct plan_op at = {.dst = dir, .is_dir = true};
+	struct err why = ERR_INIT;
+	cleanup_fd int m = -1;
 
-	if (s->decoys == 0) {
-		cleanup_fd int m = -1;
-		struct err why = ERR_INIT;
-
-		s->decoys = 1;
+	if (s->served == SERVED_UNTRIED) {
+		s->served = SERVED_NOT;
 		if (decoyfs_mount(&s->in->fd[SANDBOX_FD_DECOY], &m, &why) == 0) {
-			char dir[] = NS_DECOY_DIR;
-			struct plan_op at = {.dst = dir, .is_dir = true};
-
 			if (setup_attach(s, m, &at, e) < 0)
 				return -e->errnum;
-			s->in->enforced.decoys = 1;
+			s->served = SERVED;
 		} else if (make_node(s, NS_OWN_DIR, true) < 0 && errno != EEXIST) {
 			return err_set(e, errno, "make " NS_OWN_DIR); /* a Landlock rule names it */
 		}
 	}
-	if (!s->in->enforced.decoys)
-		return 0;
-	snprintf(slot, sizeof(slot), "%s/%zu", NS_DECOY_DIR, s->decoys - 1);
-	s->decoys++;
-	return do_symlink(s, slot, op->dst, e);
+	return s->served == SERVED;
+}
+
+/* Each well-known path is a symlink to its slot. Absence costs only coverage. */
+static int do_decoy(struct setup *s, const struct plan_op *op, struct err *e)
+{
+	int r = setup_served(s, e);
+	char slot[64];
+
+	if (r <= 0)
+		return r;
+	s->in->enforced.decoys = 1;
+	snprintf(slot, sizeof(slot), "%s/%zu", NS_DECOY_DIR, s->decoys++);
+	return setup_symlink(s, slot, op->dst, e);
 }
 
 static int do_op(struct setup *s, const struct plan_op *op, const char *size, struct err *e)
@@ -358,6 +361,8 @@ static int do_op(struct setup *s, const struct plan_op *op, const char *size, st
 			return err_set(e, errno, "make %s in the private root", op->dst);
 		return 0;
 	case PLAN_BIND:
+		if (op->staged)
+			return setup_staged_bind(s, op, e);
 		return do_bind(s, op,
 			MOUNT_NODEV | MOUNT_RECURSIVE | (op->access == ACCESS_WRITE ? 0 : MOUNT_RO),
 			e);
@@ -368,15 +373,15 @@ static int do_op(struct setup *s, const struct plan_op *op, const char *size, st
 	case PLAN_FILE:
 		return write_file(s, op->dst, op->src, strlen(op->src), e);
 	case PLAN_SYMLINK:
-		return do_symlink(s, op->src, op->dst, e);
+		return setup_symlink(s, op->src, op->dst, e);
 	case PLAN_PROC:
 		return do_proc(s, op, e);
 	case PLAN_DEVPTS:
 		return do_new(s, op, "devpts", devpts, MOUNT_NOEXEC, e);
 	case PLAN_OVERLAY:
-		return do_overlay(s, op, size, e);
+		return op->layers ? setup_staged(s, op, e) : do_overlay(s, op, size, e);
 	case PLAN_MASK:
-		return do_mask(s, op, e);
+		return op->staged ? setup_staged_mask(s, op, e) : setup_mask(s, op, e);
 	case PLAN_DECOY:
 		return do_decoy(s, op, e);
 	case PLAN_TRUST:
@@ -447,12 +452,15 @@ int namespace_setup(struct init *in, struct err *e)
 	}
 	if ((r = setup_net_begin(in, e)) < 0)
 		return r;
-	r = make_root(&s, size, e);
+	if ((r = setup_staging_begin(&s, e)) == 0)
+		r = make_root(&s, size, e);
 	for (size_t i = 0; r == 0 && i < in->plan->n; i++)
 		r = do_op(&s, &in->plan->ops[i], size, e);
+	setup_staging_end(&s);
 	if (r < 0)
 		return r;
-	if ((r = close_masks(&s, e)) < 0 || (r = show_terminal(&s, e)) < 0 ||
+	if ((r = close_masks(&s, e)) < 0 || (r = setup_close_views(&s, e)) < 0 ||
+		(r = show_terminal(&s, e)) < 0 ||
 		(r = mount_restrict(s.root, MOUNT_RO | MOUNT_NODEV, e)) < 0 ||
 		(r = mount_become_root(s.root, e)) < 0)
 		return r;

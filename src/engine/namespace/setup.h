@@ -7,14 +7,20 @@
 
 #define OPEN_MASKS_MAX 64
 
+enum served { SERVED_UNTRIED, SERVED_NOT, SERVED };
+
 struct setup {
 	struct init *in;
 	int root; /* the tmpfs that becomes "/" */
+	enum served served;
 	size_t decoys;
 	int open_masks[OPEN_MASKS_MAX]; /* with mount points in them: read-only once those exist */
 	size_t open_masks_n;
+	bool trust_here;      /* trust files are written here, not served */
 	char ca[ERR_MSG_MAX]; /* of CONTROL_TRUST, PEM; "": it has not come yet */
 	int java;
+	int *layers; /* of all overlays that are kept, in the plan's order */
+	size_t layers_n, layers_used;
 	bool java_parts; /* what goes around the host's file, in a pipe */
 };
 
@@ -28,6 +34,20 @@ int setup_make_parents(struct setup *s, const char *dst, struct err *e);
 int setup_attach(struct setup *s, int mount_fd, const struct plan_op *op, struct err *e);
 /* The source as the plan saw it, or nothing; oflags: O_PATH, or how it is read. */
 int setup_open_source(const struct plan_op *op, int oflags, struct err *e);
+/* Kept layers: opened before anything is mounted; PLAN_OVERLAY with layers; closed again. */
+int setup_staging_begin(struct setup *s, struct err *e);
+void setup_staging_end(struct setup *s);
+int setup_staged(struct setup *s, const struct plan_op *op, struct err *e);
+/* PLAN_MASK: of what is at op->dst; and in a staged workspace, if its view has it. */
+int setup_mask(struct setup *s, const struct plan_op *op, struct err *e);
+int setup_staged_mask(struct setup *s, const struct plan_op *op, struct err *e);
+/* PLAN_BIND in a staged workspace. */
+int setup_staged_bind(struct setup *s, const struct plan_op *op, struct err *e);
+/* Workspaces for reading become that, once the places to write in them have mounts of their own. */
+int setup_close_views(struct setup *s, struct err *e);
+int setup_symlink(struct setup *s, const char *target, const char *dst, struct err *e);
+/* Mount what the supervisor serves, once. 1, or 0 where there is no FUSE. */
+int setup_served(struct setup *s, struct err *e);
 /* PLAN_TRUST */
 int setup_trust(struct setup *s, const struct plan_op *op, struct err *e);
 /*

@@ -2,6 +2,12 @@
 /*
  * Whom the command trusts: the host's lists of authorities and the sandbox's own, in the private
  * root and over the files that programs read by themselves.
+ *
+ * The supervisor serves these files and makes them, and the sandbox's authority with them, when
+ * somebody looks for one: most commands never do. What stands in the root, and over the host's, is
+ * a symlink to the served file. A symlink because set-up must not touch that mount: nobody answers
+ * there before READY. Where there is no FUSE, or where a kernel does not mount a symlink, the
+ * supervisor is asked for the certificate and the files are written here.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +19,9 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "engine/namespace/namespace.h"
 #include "engine/namespace/setup.h"
+#include "os/forced.h"
 #include "os/mount.h"
 #include "os/path.h"
 
@@ -21,15 +29,17 @@
 #define JAVA_CUT_TAIL 20
 
 /*
- * The supervisor makes the sandbox's authority while we mount, and sends its certificate. Its key
- * was never in this process.
+ * The supervisor makes the sandbox's authority, and sends its certificate. Its key was never in this
+ * process.
  */
 static void receive_trust(struct setup *s)
 {
 	struct sandbox from = {.control = s->in->control, .fd = SANDBOX_FDS_NONE};
 	struct pollfd p = {.fd = s->in->control, .events = POLLIN};
-	struct control_msg m;
+	struct control_msg m = {.type = CONTROL_ASK_TRUST};
 
+	if (control_send(s->in->control, &m, NULL, 0) < 0)
+		_exit(125);
 	while (poll(&p, 1, -1) < 0 && errno == EINTR)
 		;
 	if (control_receive(&from, &m) != 1 || m.type != CONTROL_TRUST)
@@ -57,27 +67,6 @@ static int copy_middle(int to, int from, off_t head, off_t tail, const char *wha
 				e, n < 0 ? errno : EIO, "copy %s into the private root", what);
 	}
 	return 0;
-}
-
-/* One that was cut off in the middle of a certificate would swallow ours. */
-static int check_bundle(int fd, const char *path, struct err *e)
-{
-	static const char end[] = "-----END CERTIFICATE-----";
-	char tail[sizeof(end) + 8];
-	struct stat st;
-	ssize_t n = 0;
-
-	if (fstat(fd, &st) == 0)
-		n = pread(fd, tail, sizeof(tail),
-			st.st_size > (off_t)sizeof(tail) ? st.st_size - (off_t)sizeof(tail) : 0);
-	while (n > 0 && (tail[n - 1] == '\n' || tail[n - 1] == '\r'))
-		n--;
-	if (st.st_size == 0 || (n >= (ssize_t)strlen(end) &&
-				       memcmp(tail + n - strlen(end), end, strlen(end)) == 0))
-		return 0;
-	return err_refuse(e,
-		"%s does not end with a certificate; the sandbox's own cannot be added to it",
-		path);
 }
 
 /* The supervisor's ends around what the host has, or all of it from the supervisor. */
@@ -121,8 +110,7 @@ static int make_trust(struct setup *s, const struct plan_op *op, struct err *e)
 			op, O_RDONLY | O_NONBLOCK | O_NOCTTY, e); /* not a FIFO's other end */
 		if (from < 0)
 			return from;
-		if (check_bundle(from, op->src, e) < 0 ||
-			copy_middle(to, from, 0, 0, op->src, e) < 0)
+		if (copy_middle(to, from, 0, 0, op->src, e) < 0)
 			return -e->errnum;
 	}
 	if (op->mode == TRUST_BUNDLE && (r = fd_write_all(to, "\n", 1)) < 0)
@@ -131,18 +119,58 @@ static int make_trust(struct setup *s, const struct plan_op *op, struct err *e)
 	return r < 0 ? err_set(e, -r, "write %s", op->dst) : 0;
 }
 
-int setup_trust(struct setup *s, const struct plan_op *op, struct err *e)
+/* Over a file of the host's. */
+static int cover(struct setup *s, const struct plan_op *op, struct err *e)
 {
 	cleanup_fd int src = -1, m = -1;
 
-	if (!s->ca[0])
-		receive_trust(s);
-	if (!op->nested)
-		return make_trust(s, op, e);
 	src = openat(s->root, setup_rel(op->src), O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (src < 0)
 		return err_set(e, errno, "open %s", op->src);
+	if (!s->trust_here && forced_fail("symlink_mount"))
+		return err_set(e, EINVAL, "mount a symlink (forced)");
 	if (mount_clone(src, MOUNT_RO | MOUNT_NODEV | MOUNT_NOEXEC, &m, e) < 0)
 		return err_wrap(e, "%s", op->dst);
 	return setup_attach(s, m, op, e);
+}
+
+/* The files themselves in place of the symlinks that were made until now. */
+static int write_here(struct setup *s, const struct plan_op *until, struct err *e)
+{
+	int r = 0;
+
+	s->trust_here = true;
+	receive_trust(s);
+	for (const struct plan_op *op = s->in->plan->ops; op < until && r == 0; op++) {
+		if (op->kind != PLAN_TRUST || op->nested)
+			continue;
+		if (unlinkat(s->root, setup_rel(op->dst), 0) < 0)
+			return err_set(e, errno, "remove %s", op->dst);
+		r = make_trust(s, op, e);
+	}
+	return r;
+}
+
+int setup_trust(struct setup *s, const struct plan_op *op, struct err *e)
+{
+	char served[sizeof(NS_DECOY_DIR) + 64];
+	int r;
+
+	if (!s->trust_here) {
+		if ((r = setup_served(s, e)) < 0)
+			return r;
+		if (r == 0 && (r = write_here(s, op, e)) < 0)
+			return r;
+	}
+	if (op->nested) {
+		r = cover(s, op, e);
+		if (r != -EINVAL || s->trust_here)
+			return r;
+		*e = ERR_INIT;
+		return write_here(s, op, e) < 0 ? -e->errnum : cover(s, op, e);
+	}
+	if (s->trust_here)
+		return make_trust(s, op, e);
+	snprintf(served, sizeof(served), "%s/%s", NS_DECOY_DIR, trust_file_names[op->mode]);
+	return setup_symlink(s, served, op->dst, e);
 }

@@ -187,6 +187,10 @@ int process_compile(
 		return err_refuse(e,
 			"--discard needs an overlay, which the process tier cannot make; "
 			"use --tier namespace");
+	if (r->staging)
+		return err_no_boundary(e,
+			"staging needs the namespace tier, for its layers are an overlay; "
+			"use --tier namespace");
 	if ((rc = places_expand(&ps, pol, e)) < 0)
 		return rc;
 	/* Metadata (mode, owner, times, xattrs) is not Landlock's: always the broker's. */
