@@ -19,10 +19,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "core/authority.h"
 #include "core/network_impl.h"
 #include "core/secret.h"
-#include "core/state.h"
 #include "core/truststore.h"
 #include "engine/init.h"
 #include "net/placeholder.h"
@@ -221,7 +219,7 @@ static bool host_has_java(void)
 	return false;
 }
 
-static bool wants_trust(const struct network *n)
+bool network_wants_trust(const struct network *n)
 {
 	return n->policy && net_inspects(n->policy);
 }
@@ -232,7 +230,7 @@ void network_request(const struct network *n, struct request *r)
 		return;
 	r->capture = n->tier != TIER_PROCESS;
 	r->proxy_port = n->proxy_port;
-	if (wants_trust(n))
+	if (network_wants_trust(n))
 		r->trust = 1u << TRUST_BUNDLE | 1u << TRUST_CA |
 			   (host_has_java() ? 1u << TRUST_JAVA : 0);
 }
@@ -308,12 +306,10 @@ int network_environ(const struct network *n, struct strlist *env, const char *tr
 		ok = add_proxy_env(n, env);
 	if (!ok || !end_env(env))
 		return err_set(e, ENOMEM, "build the environment");
-	if (!wants_trust(n))
+	if (!network_wants_trust(n))
 		return 0;
 	return truststore_env(env, trust_dir, host_has_java(), p->env_set, p->env_set_n, e);
 }
-
-/* ---- trust ---- */
 
 int network_memfd(const char *name, const void *p, size_t len, struct err *e)
 {
@@ -328,112 +324,6 @@ int network_memfd(const char *name, const void *p, size_t len, struct err *e)
 	if (lseek(fd, 0, SEEK_SET) < 0)
 		return err_set(e, errno, "rewind a memory file");
 	return take_fd(&fd);
-}
-
-static int open_first(const char *const *paths)
-{
-	for (; *paths; paths++) {
-		int fd = open(*paths, O_RDONLY | O_CLOEXEC);
-
-		if (fd >= 0)
-			return fd;
-	}
-	return -1;
-}
-
-/* Java's list of authorities, whole: the host's bundle and ours. */
-static int make_java(struct network *n, struct buf *out, struct err *e)
-{
-	cleanup_buf struct buf bundle = BUF_INIT(TRUSTSTORE_BUNDLE_MAX);
-	cleanup_fd int host = open_first(truststore_bundle_paths);
-	int r = truststore_bundle(&bundle, &n->ca, host, e);
-
-	return r < 0 ? r : truststore_java(out, buf_str(&bundle), bundle.len, e);
-}
-
-/*
- * What the first process needs to make Java's list: the ends that go around the host's own (in a
- * pipe, *ret_parts), or the whole where the host's is of another kind.
- */
-static int send_java(struct network *n, bool *ret_parts, struct err *e)
-{
-	cleanup_buf struct buf head = BUF_INIT(4096), tail = BUF_INIT(4096),
-			       whole = BUF_INIT(TRUSTSTORE_JAVA_MAX);
-	cleanup_fd int own = open_first(truststore_java_paths), cache = state_cache(n->home);
-	int pipe_fd[2], r;
-
-	r = own >= 0 ? truststore_java_parts(&head, &tail, &n->ca, own, cache, e) : 0;
-	*ret_parts = r == 1;
-	if (r < 0)
-		return r;
-	if (r == 0) {
-		r = make_java(n, &whole, e);
-		return r < 0 ? r : network_memfd("java", whole.data, whole.len, e);
-	}
-	if (pipe2(pipe_fd, O_CLOEXEC) < 0)
-		return err_set(e, errno, "make a pipe");
-	buf_add(&head, tail.data, tail.len);
-	r = head.failed ? -ENOMEM : fd_write_all(pipe_fd[1], head.data, head.len);
-	close(pipe_fd[1]);
-	if (r == 0)
-		return pipe_fd[0];
-	close(pipe_fd[0]);
-	return err_set(e, -r, "write to a pipe");
-}
-
-static int write_trust(int dir, const char *name, const struct buf *b, struct err *e)
-{
-	cleanup_fd int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0400);
-	int r;
-
-	if (fd < 0)
-		return err_set(e, errno, "make %s", name);
-	r = fd_write_all(fd, b->data, b->len);
-	return r < 0 ? err_set(e, -r, "write %s", name) : 0;
-}
-
-/* Where there is no private root: files in the command's own directory. */
-static int put_trust(struct network *n, const char *scratch, const struct buf *ca, struct err *e)
-{
-	cleanup_buf struct buf bundle = BUF_INIT(TRUSTSTORE_BUNDLE_MAX),
-			       java = BUF_INIT(TRUSTSTORE_JAVA_MAX);
-	cleanup_fd int dir = open(scratch, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	cleanup_fd int host = open_first(truststore_bundle_paths);
-	int r = truststore_bundle(&bundle, &n->ca, host, e);
-
-	if (r == 0)
-		r = write_trust(dir, trust_file_names[TRUST_BUNDLE], &bundle, e);
-	if (r == 0)
-		r = write_trust(dir, trust_file_names[TRUST_CA], ca, e);
-	if (r == 0 && host_has_java() && (r = make_java(n, &java, e)) == 0)
-		r = write_trust(dir, trust_file_names[TRUST_JAVA], &java, e);
-	return r;
-}
-
-int network_trust(struct network *n, int control, const char *scratch, struct err *e)
-{
-	cleanup_buf struct buf ca = BUF_INIT(AUTHORITY_PEM_MAX);
-	struct control_msg m = {.type = CONTROL_TRUST};
-	cleanup_fd int java = -1;
-	bool parts = false;
-	int r;
-
-	if (!wants_trust(n))
-		return 0;
-	if ((r = authority_make(&n->ca, n->run_id, e)) < 0)
-		return r;
-	authority_pem(&n->ca, &ca);
-	if (scratch)
-		return put_trust(n, scratch, &ca, e);
-	if (ca.failed || ca.len >= sizeof(m.msg))
-		return err_set(e, E2BIG, "send the sandbox's certificate");
-	memcpy(m.msg, ca.data, ca.len);
-	if (host_has_java() && (java = send_java(n, &parts, e)) < 0)
-		return java;
-	m.status = parts;
-	m.fd_mask = java >= 0;
-	r = control_send(control, &m, &java, java >= 0);
-	return r < 0 ? err_set(e, -r, "send the sandbox's certificate") : 0;
 }
 
 /* ---- after ---- */
@@ -487,7 +377,7 @@ void network_count(struct network *n)
 
 void network_done(struct network *n)
 {
-	authority_wipe(&n->ca);
+	network_trust_done(n);
 	for (int i = 0; i < 4; i++)
 		close_fd(&n->listen[i]);
 	for (int i = 0; i < NETWORK_PUBLISH_MAX && n->policy; i++) {

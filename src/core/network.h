@@ -76,7 +76,11 @@ struct network {
 	char token[GATEWAY_TOKEN_LEN + 1];
 	uint8_t seed[32]; /* of the placeholders */
 	char **placeholders;
-	struct gateway_ca ca;
+	struct gateway_ca ca; /* der_len 0: nobody needed it yet */
+	unsigned trust_files; /* bits of enum trust_file that the command may look for */
+	struct buf trust[TRUST_FILE_NUM]; /* those that somebody looked for */
+	int lists[TRUST_FILE_NUM];        /* the host's own; -1: none */
+	bool trust_failed;                /* and was told */
 	int sock;
 	pid_t pid, keeper; /* 0: none, or reaped */
 	int keeper_sock;
@@ -110,6 +114,7 @@ struct network {
 		.sock = -1,                                                                        \
 		.keeper_sock = -1,                                                                 \
 		.journal = -1,                                                                     \
+		.lists = {-1, -1, -1},                                                             \
 		.counters = {-1, -1},                                                              \
 		.notes = {.max = 64}})
 
@@ -126,8 +131,15 @@ void network_request(const struct network *n, struct request *r);
 /* trust_dir: where the command finds the trust files; NULL: there are none. */
 int network_environ(const struct network *n, struct strlist *env, const char *trust_dir,
 	const struct policy *p, struct err *e);
-/* Make the authority and hand its public part over: by CONTROL_TRUST, or as files in `scratch`. */
-int network_trust(struct network *n, int control, const char *scratch, struct err *e);
+/*
+ * Ready to make the trust files of the plan when somebody looks for them; with `scratch`: made, in
+ * there.
+ */
+int network_trust(struct network *n, const struct plan *p, const char *scratch, struct err *e);
+/* The answer to CONTROL_ASK_TRUST. */
+int network_trust_send(struct network *n, int control, struct err *e);
+/* The bytes of a trust file, made now if need be; they stay until network_done(). */
+int network_trust_file(struct network *n, enum trust_file f, const void **ret, size_t *ret_n);
 void network_take(struct network *n, struct sandbox *b);
 /* What to poll; returns how many. */
 int network_fds(struct network *n, struct pollfd p[NETWORK_FDS_MAX]);

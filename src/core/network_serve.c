@@ -33,8 +33,7 @@
 #define NOTES_TOLD_MAX 16 /* a gateway's own words must not push ours out of the receipt */
 #define POLICY_TEXT_MAX (4u << 20)
 
-static void note(struct network *n, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void note(struct network *n, const char *fmt, ...)
+void network_note(struct network *n, const char *fmt, ...)
 {
 	cleanup_buf struct buf b = BUF_INIT(2048);
 	va_list ap;
@@ -171,11 +170,11 @@ static int configure(struct network *n, struct err *e)
 	memcpy(m.token, n->token, sizeof(m.token));
 	n->journal = state_open_journal(n->home, n->run_id, e);
 	if (n->journal < 0) {
-		note(n, "no journal of the network: %s", e->msg);
+		network_note(n, "no journal of the network: %s", e->msg);
 		*e = ERR_INIT;
 	}
 	fds[GATEWAY_FD_POLICY] = r = policy_memfd(n, e);
-	if (r >= 0 && net_inspects(n->policy))
+	if (r >= 0 && network_wants_trust(n) && (r = network_authority(n, e)) == 0)
 		fds[GATEWAY_FD_CA] = r = network_memfd("authority", &n->ca, sizeof(n->ca), e);
 	if (r >= 0 && n->policy->secrets_n &&
 		(r = start_keeper(n, &fds[GATEWAY_FD_KEEPER], e)) == 0)
@@ -226,7 +225,7 @@ static void lose(struct network *n, const char *why)
 	end_process(&n->pid);
 	end_process(&n->keeper);
 	n->state = NETWORK_LOST;
-	note(n, "the gateway ended early (%s): no network from then on", why);
+	network_note(n, "the gateway ended early (%s): no network from then on", why);
 	close_fd(&n->sock);
 	close_fd(&n->keeper_sock);
 	close_fd(&n->proxy);
@@ -394,7 +393,7 @@ static void on_message(struct network *n, const struct gateway_msg *m, bool keep
 		if (n->notes_told++ >= NOTES_TOLD_MAX)
 			break;
 		str_show(&text, m->text, strlen(m->text));
-		note(n, "%s", buf_str(&text));
+		network_note(n, "%s", buf_str(&text));
 		break;
 	case GATEWAY_DONE:
 		on_done(n, m);
@@ -547,7 +546,7 @@ void network_finish(struct network *n)
 			hear(n, &n->sock, &n->pid);
 	}
 	if (n->sock >= 0 && !n->done)
-		note(n, "the gateway did not finish its account");
+		network_note(n, "the gateway did not finish its account");
 	end_process(&n->pid);
 	end_process(&n->keeper);
 }

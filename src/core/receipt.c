@@ -56,6 +56,11 @@ void receipt_degrade(struct receipt *r, const char *fmt, ...)
 	strlist_add(&r->degradations, buf_str(&b));
 }
 
+static const char *mode(const struct receipt *r)
+{
+	return r->staged ? "staged" : r->discard ? "discard" : "direct";
+}
+
 static void namespaces_json(const struct enforced *f, struct json *j)
 {
 	static const char *const names[] = {
@@ -75,6 +80,16 @@ static const char *holder(const struct receipt *r, unsigned has, uint8_t rlimit,
 	if (limit == LIMIT_NONE)
 		return "unlimited";
 	return r->cgroup_has & has ? "cgroup" : rlimit ? "rlimit" : "not enforced";
+}
+
+/* The private tmpfs has a size; files of the host's file systems have not. */
+static const char *disk_holder(const struct receipt *r)
+{
+	if (!r->enforced.ns_mount)
+		return r->limits.disk_b == LIMIT_NONE ? "unlimited" : "not enforced";
+	return r->discard  ? "private and discarded files only"
+	       : r->staged ? "private files only; staged ones are on the host's file system"
+			   : "private files only";
 }
 
 static void enforced_json(const struct receipt *r, struct json *j)
@@ -115,6 +130,7 @@ static void enforced_json(const struct receipt *r, struct json *j)
 	json_str(j, "memory", holder(r, CGROUP_HAS_MEMORY, f->rlimit_memory, r->limits.memory_b));
 	json_str(j, "pids", holder(r, CGROUP_HAS_PIDS, f->rlimit_pids, r->limits.pids));
 	json_str(j, "cpus", holder(r, CGROUP_HAS_CPU, 0, r->limits.cpu_milli));
+	json_str(j, "disk", disk_holder(r));
 	json_end(j);
 	json_end(j);
 }
@@ -209,7 +225,7 @@ void receipt_json(const struct receipt *r, struct buf *out, bool indent)
 	json_str(&j, "profile", r->profile);
 	json_end(&j);
 	json_str(&j, "tier", r->tier);
-	json_str(&j, "mode", r->discard ? "discard" : "direct");
+	json_str(&j, "mode", mode(r));
 	enforced_json(r, &j);
 	list_json(&r->degradations, &j, "degradations");
 	limits_json(&r->limits, &j);
@@ -235,7 +251,7 @@ static void seal_enforced(struct receipt *r, const struct plan *p)
 	json_object(&j, NULL);
 	json_str(&j, "policy", r->policy_digest.hex);
 	json_str(&j, "tier", r->tier);
-	json_str(&j, "mode", r->discard ? "discard" : "direct");
+	json_str(&j, "mode", mode(r));
 	json_str(&j, "plan", p->digest.hex);
 	enforced_json(r, &j);
 	list_json(&r->degradations, &j, "degradations");
@@ -268,7 +284,9 @@ static size_t denials_n(const struct receipt *r)
 static void text_head(const struct receipt *r, struct buf *out)
 {
 	buf_addf(out, "croft: %s tier, ", r->tier);
-	buf_adds(out, r->discard ? "changes discarded" : "wrote in place (--direct)");
+	buf_adds(out, r->staged    ? "changes staged"
+		      : r->discard ? "changes discarded"
+				   : "wrote in place (--direct)");
 	if (r->outcome.timed_out)
 		buf_addf(out, ", timed out");
 	else if (r->exit_signal)

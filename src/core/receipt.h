@@ -29,7 +29,7 @@ struct receipt {
 	char *cwd, *workspace, *label;
 	char *profile;
 	const char *tier;
-	bool discard;
+	bool discard, staged; /* neither: the workspace itself was written */
 	bool allow_degraded;
 	bool fell_back; /* to a lower tier than tried first; degradations.v[0] says why */
 	struct digest policy_digest, enforced_digest;

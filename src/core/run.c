@@ -17,7 +17,9 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "core/environ.h"
+#include "core/relay.h"
 #include "core/scratch.h"
+#include "core/staged.h"
 #include "core/supervise.h"
 #include "core/terminal.h"
 #include "engine/engine.h"
@@ -27,8 +29,6 @@
 #include "os/proctree.h"
 #include "os/seccomp.h"
 #include "os/tree.h"
-
-#define UPPER_FILES_MAX 100000
 
 /* Everything one attempt on one engine owns. */
 struct attempt {
@@ -41,7 +41,10 @@ struct attempt {
 	struct plan plan;
 	struct cgroup cgroup;
 	struct terminal *terminal;
+	struct relay relay;
 	struct sandbox sandbox;
+	struct timespec
+		since; /* by the clock of file times: what changed later is this command's */
 	int null_fd;
 	struct signals *signals;
 };
@@ -50,6 +53,8 @@ static int check_request(const struct run_request *q, struct err *e)
 {
 	if (!q->argv || !q->argv[0] || !q->argv[0][0])
 		return err_invalid(e, "no command given; try: croft run -- CMD [ARG…]");
+	if (q->discard && q->staging)
+		return err_invalid(e, "changes are either staged or discarded, not both");
 	for (int i = 0; i < 3; i++) {
 		struct stat st;
 
@@ -73,7 +78,7 @@ static size_t choose_engines(const struct run_request *q, const struct engine *r
 		ret[n++] = &engine_namespace;
 	if (q->policy->tier == TIER_PROCESS ||
 		(q->policy->tier == TIER_AUTO && q->policy->threat != THREAT_HOSTILE &&
-			!q->discard))
+			!q->discard && !q->staging))
 		ret[n++] = &engine_process;
 	return n;
 }
@@ -117,6 +122,7 @@ static int fill_request(struct attempt *a, struct err *e)
 		.workspace = q->workspace,
 		.home = q->home,
 		.discard = q->discard,
+		.staging = q->staging,
 		.tty_fd = -1,
 		.scratch = process ? a->scratch.path : NULL};
 	network_request(&a->receipt->network, &a->request);
@@ -129,10 +135,17 @@ static int check_workspace(const struct attempt *a, struct err *e)
 	for (size_t i = 0; a->q->workspace_ino && i < a->plan.n; i++) {
 		const struct plan_op *op = &a->plan.ops[i];
 
-		if (op->ino && str_eq(op->dst, a->q->workspace) &&
+		if (op->ino && str_eq(op->src ? op->src : op->dst, a->q->workspace) &&
 			(op->dev != a->q->workspace_dev || op->ino != a->q->workspace_ino))
 			return err_refuse(e, "%s was replaced while the sandbox was being planned",
 				a->q->workspace);
+		for (size_t k = 0; op->layers && k < op->layers->n; k++)
+			if (str_eq(op->layers->v[k].path, a->q->workspace) &&
+				(op->layers->v[k].dev != a->q->workspace_dev ||
+					op->layers->v[k].ino != a->q->workspace_ino))
+				return err_refuse(e,
+					"%s was replaced while the sandbox was being planned",
+					a->q->workspace);
 		if ((op->kind == PLAN_SYMLINK && str_eq(op->dst, a->q->workspace)) ||
 			(op->rule && str_eq(op->rule->path, a->q->workspace) &&
 				strncmp(op->dst, a->q->workspace, strlen(a->q->workspace)) != 0))
@@ -181,7 +194,12 @@ static int open_stdio(struct attempt *a, struct err *e)
 	a->request.tty_background = a->request.tty && in[0] >= 0 && isatty(in[0]) && !isatty(in[1]);
 	if (a->request.tty_background)
 		terminal_hold_input(a->terminal);
-	return 0;
+	if (!a->q->capture)
+		return 0;
+	a->terminal->capture = a->terminal->is_tty[1]   ? &a->q->capture->file[CAPTURE_OUT]
+			       : a->terminal->is_tty[2] ? &a->q->capture->file[CAPTURE_ERR]
+							: NULL;
+	return relay_open(&a->relay, a->q->capture, in, a->request.stdio, e);
 }
 
 /* Limits that only a cgroup can hold. Made while the sandbox sets itself up on the other core. */
@@ -236,6 +254,25 @@ static bool visit_upper(void *arg, const char *path, const struct stat *st)
 	return true;
 }
 
+/* What the command changed: as the upper layer has it, or as it was seen to be touched. */
+static void note_files(struct attempt *a)
+{
+	struct record *rec = &a->receipt->record;
+	int upper = a->sandbox.fd[SANDBOX_FD_UPPER];
+	bool all;
+
+	if (!a->q->staging && (!a->q->discard || upper < 0)) {
+		record_settle(rec);
+		return;
+	}
+	record_forget_files(rec);
+	if (upper < 0)
+		return; /* nobody could write */
+	all = a->q->staging ? staged_changes(rec, upper, a->q->staging, &a->since)
+			    : tree_walk(upper, STAGED_FILES_MAX, visit_upper, a);
+	rec->files_full = !all || rec->files_full;
+}
+
 static void note_degradations(struct attempt *a)
 {
 	struct receipt *r = a->receipt;
@@ -263,7 +300,7 @@ static bool upper_full(const struct attempt *a)
 {
 	struct statfs fs;
 
-	return a->sandbox.fd[SANDBOX_FD_UPPER] >= 0 &&
+	return a->q->discard && a->sandbox.fd[SANDBOX_FD_UPPER] >= 0 &&
 	       fstatfs(a->sandbox.fd[SANDBOX_FD_UPPER], &fs) == 0 && fs.f_bfree == 0;
 }
 
@@ -298,14 +335,7 @@ static void conclude(void *arg, const struct outcome *o)
 	r->observe = a->q->policy->observe;
 	note_limits(a, &u);
 	note_degradations(a);
-	if (a->q->discard && a->sandbox.fd[SANDBOX_FD_UPPER] >= 0) {
-		record_forget_files(&r->record);
-		r->record.files_full = !tree_walk(a->sandbox.fd[SANDBOX_FD_UPPER], UPPER_FILES_MAX,
-					       visit_upper, a) ||
-				       r->record.files_full;
-	} else {
-		record_settle(&r->record);
-	}
+	note_files(a);
 	receipt_seal(r, &a->plan);
 }
 
@@ -316,10 +346,23 @@ static void conclude(void *arg, const struct outcome *o)
 static void release_stdio(void *arg)
 {
 	struct attempt *a = arg;
+	const int *fd = a->q->stdio;
 
-	for (int i = 0; i < 3 && a->q->own_stdio; i++)
-		if (a->q->stdio[i] >= 0 && !isatty(a->q->stdio[i]))
-			close(a->q->stdio[i]);
+	for (int i = 0; i < 3 && a->q->own_stdio; i++) {
+		bool copied = a->relay.stream[CAPTURE_OUT].to == fd[i] ||
+			      a->relay.stream[CAPTURE_ERR].to == fd[i];
+
+		if (fd[i] >= 0 && !copied && !isatty(fd[i]))
+			close(fd[i]);
+	}
+	relay_hand_over(&a->relay, a->q->own_stdio);
+}
+
+static int begin(void *arg, struct err *e)
+{
+	struct attempt *a = arg;
+
+	return a->q->begin(a->q->begin_arg, a->receipt, e);
 }
 
 static int attempt_run(struct attempt *a, struct err *e)
@@ -333,12 +376,14 @@ static int attempt_run(struct attempt *a, struct err *e)
 		.plan = &a->plan,
 		.cgroup = &a->cgroup,
 		.terminal = a->terminal,
+		.relay = &a->relay,
 		.record = &a->receipt->record,
 		.network = &a->receipt->network,
 		.workspace = a->q->workspace,
 		.timeout_ms = a->q->policy->limits.timeout_ms,
 		.tty_background = a->request.tty_background,
 		.meanwhile = conclude,
+		.begin = a->q->begin ? begin : NULL,
 		.gone = release_stdio,
 		.pid_namespace = a->engine->tier == TIER_NAMESPACE,
 		.meanwhile_arg = a};
@@ -347,6 +392,7 @@ static int attempt_run(struct attempt *a, struct err *e)
 	struct outcome o;
 	int r;
 
+	clock_gettime(CLOCK_REALTIME_COARSE, &a->since);
 	if (a->engine->tier == TIER_PROCESS) {
 		s.others_n = proctree_children(s.others, ARRAY_SIZE(s.others));
 		prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -359,9 +405,8 @@ static int attempt_run(struct attempt *a, struct err *e)
 		     &a->sandbox, &a->plan, &a->request, cgroup_clone_fd(&a->cgroup), e)) < 0)
 		return r;
 	terminal_close_slave(a->terminal);
-	/* While the sandbox mounts: its authority, whose key must not be in its memory. */
-	if ((r = network_trust(&a->receipt->network, a->sandbox.control, a->request.scratch, e)) <
-			0 ||
+	/* After it exists: the key of its authority must not be in its memory. */
+	if ((r = network_trust(&a->receipt->network, &a->plan, a->request.scratch, e)) < 0 ||
 		(!early && (r = make_cgroup(a, e)) < 0) ||
 		(r = terminal_start(a->terminal, e)) < 0) {
 		struct err first = *e;
@@ -380,6 +425,7 @@ static int attempt_run(struct attempt *a, struct err *e)
 static void attempt_done(struct attempt *a)
 {
 	terminal_done(a->terminal);
+	relay_done(&a->relay);
 	cgroup_remove(&a->cgroup);
 	for (int i = 0; i < SANDBOX_FD_NUM; i++)
 		close_fd(&a->sandbox.fd[i]);
@@ -400,6 +446,7 @@ static int attempt_init(struct attempt *a, const struct run_request *q, const st
 		.receipt = r,
 		.cgroup = CGROUP_INIT,
 		.null_fd = -1,
+		.relay = RELAY_INIT,
 		.scratch = SCRATCH_INIT};
 	a->sandbox = (struct sandbox){.pidfd = -1, .control = -1, .fd = SANDBOX_FDS_NONE};
 	a->terminal = calloc(1, sizeof(*a->terminal));
@@ -420,6 +467,7 @@ static int fill_receipt(struct receipt *r, const struct run_request *q, struct e
 	r->profile = strdup(q->policy->profile ? q->policy->profile : "default");
 	r->label = q->label ? strdup(q->label) : NULL;
 	r->discard = q->discard;
+	r->staged = q->staging != NULL;
 	r->allow_degraded = q->allow_degraded;
 	r->policy_digest = q->policy->digest;
 	if (!r->cwd || !r->workspace || !r->profile)
@@ -467,8 +515,44 @@ static int run_attempts(
 	return rc;
 }
 
+/* As policy_present(), without what means nothing in a staged workspace. */
+static int settle_staged(struct policy *ret, struct policy *p, bool *skip,
+	struct policy_fixed fixed[3], const struct staging *s, struct err *e)
+{
+	cleanup_free struct policy_rule *rules = calloc(p->rules_n + 1, sizeof(*rules));
+	struct policy own = *p;
+	size_t n = 0;
+	int r;
+
+	if (!rules)
+		return err_set(e, ENOMEM, "settle the policy");
+	for (size_t i = 0; i < p->rules_n; i++) {
+		rules[i] = p->rules[i];
+		if (!staged_moot(s, p, &rules[i]))
+			continue;
+		if (!rules[i].optional && !rules[i].glob && staged_below_denied(p, &rules[i]))
+			return err_refuse(e,
+				"%s is granted below a directory that is denied, which a staged "
+				"workspace cannot show; drop one of the two rules",
+				rules[i].path);
+		skip[i] = rules[i].optional = true;
+	}
+	for (size_t i = 0; fixed[i].path; i++) {
+		struct policy_rule f = {.access = ACCESS_READ, .path = fixed[i].path};
+
+		if (!staged_moot(s, p, &f))
+			fixed[n++] = fixed[i];
+	}
+	fixed[n].path = NULL;
+	own.rules = rules;
+	r = policy_present(ret, &own, skip, fixed, e);
+	p->memory = own.memory; /* what it allocated is the policy's */
+	return r;
+}
+
 /* Rules that hold only if their path is present: look once, before anything depends on them. */
-static int settle_policy(struct policy *ret, struct policy *p, struct err *e)
+static int settle_policy(
+	struct policy *ret, struct policy *p, const struct staging *staging, struct err *e)
 {
 	cleanup_free bool *skip = calloc(p->rules_n + 1, sizeof(*skip));
 	char own[POLICY_PATH_MAX], gateway[POLICY_PATH_MAX], real[PATH_MAX];
@@ -494,6 +578,8 @@ static int settle_policy(struct policy *ret, struct policy *p, struct err *e)
 		fixed[1].absent = !realpath(gateway, real);
 		fixed[1].path = fixed[1].absent ? gateway : real;
 	}
+	if (staging)
+		return settle_staged(ret, p, skip, fixed, staging, e);
 	return policy_present(ret, p, skip, fixed, e);
 }
 
@@ -503,7 +589,7 @@ int run_command(struct receipt *r, const struct run_request *asked, struct err *
 	struct signals sig = SIGNALS_INIT;
 	int rc = check_request(q, e);
 
-	if (rc < 0 || (rc = settle_policy(&r->policy, asked->policy, e)) < 0)
+	if (rc < 0 || (rc = settle_policy(&r->policy, asked->policy, asked->staging, e)) < 0)
 		return rc;
 	settled.policy = &r->policy;
 	if ((rc = fill_receipt(r, q, e)) < 0 || (rc = check_landlock(q, r, e)) < 0 ||
@@ -511,6 +597,8 @@ int run_command(struct receipt *r, const struct run_request *asked, struct err *
 		return rc;
 	rc = run_attempts(r, q, &sig, e);
 	signals_release(&sig);
+	if (q->capture)
+		capture_end(q->capture);
 	return rc;
 }
 
@@ -522,7 +610,7 @@ int run_plan(struct plan *ret, const struct run_request *asked, struct policy *l
 	struct attempt a;
 	int rc = check_request(q, e);
 
-	if (rc < 0 || (rc = settle_policy(live, asked->policy, e)) < 0)
+	if (rc < 0 || (rc = settle_policy(live, asked->policy, asked->staging, e)) < 0)
 		return rc;
 	settled.policy = live;
 	if (receipt_init(&r) < 0)

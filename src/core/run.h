@@ -6,6 +6,7 @@
 #ifndef CROFT_CORE_RUN_H
 #define CROFT_CORE_RUN_H
 
+#include "core/capture.h"
 #include "core/receipt.h"
 #include "engine/plan.h"
 #include "policy/policy.h"
@@ -20,6 +21,11 @@ struct run_request {
 	int stdio[3];         /* -1: /dev/null */
 	bool own_stdio; /* close stdio[] once the command has it (only on success of its start) */
 	bool discard;
+	const struct staging *staging; /* the workspace is an environment's; NULL: in place */
+	struct capture *capture;       /* keep a copy of the output; NULL: the command has ours */
+	/* Before the command exists, when nothing but a failure of its own can stop it; -errno refuses. */
+	int (*begin)(void *arg, const struct receipt *r, struct err *e);
+	void *begin_arg;
 	bool allow_degraded;
 	const char *label;
 	void (*tap)(void *arg, const struct notice *n); /* see record.h */

@@ -137,6 +137,37 @@ int secret_length(const char *name, size_t *ret, struct err *e)
 	return 0;
 }
 
+int secret_each(int (*visit)(void *arg, const char *name, const struct secret *value), void *arg,
+	struct err *e)
+{
+	cleanup_free struct secret_info *all = NULL;
+	cleanup_fd int dir = store_open(false, e);
+	size_t n = 0;
+	int r = 0;
+
+	if (dir == -ENOENT)
+		return 0;
+	if (dir < 0 || (r = secret_list(&all, &n, e)) < 0)
+		return dir < 0 ? dir : r;
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		cleanup_secret struct secret value = SECRET_INIT;
+		cleanup_fd int fd = -1;
+		struct stat st;
+
+		if (all[i].problem)
+			continue; /* no sandbox can be given it, either */
+		fd = secret_open(dir, all[i].name, O_RDONLY, &st, e);
+		if (fd < 0)
+			return fd;
+		r = secret_init(&value, SECRET_MAX_B);
+		if (r == 0)
+			r = secret_fill(&value, fd);
+		r = r < 0 ? err_set(e, -r, "read the secret %s", all[i].name)
+			  : visit(arg, all[i].name, &value);
+	}
+	return r;
+}
+
 /* Written, on the disk, and only then under its name. */
 static int replace(int dir, const char *name, const struct secret *value)
 {

@@ -3,9 +3,10 @@
  * The store of secrets: $XDG_STATE_HOME/croft/secrets/NAME, one file each, 0600, in a directory
  * 0700.
  *
- * Purpose: put in, take away, list and measure. The launcher never reads a value: a sandbox needs
- *          only the length (for its placeholder), and the keeper reads values itself, through what
- *          is handed to it.
+ * Purpose: put in, take away, list and measure. A sandbox needs only the length (for its
+ *          placeholder), and the keeper reads values itself, through what is handed to it. The
+ *          launcher reads values for one thing: to take them out of output that it keeps, when the
+ *          command has ended.
  * Trust:   the state directory is on the floor of every policy: no sandbox reads or writes it. A
  *          file counts only if it is regular, ours, closed to others and has no second name;
  *          nothing is followed.
@@ -40,6 +41,9 @@ int secret_set(const char *name, const struct secret *value, struct err *e);
 int secret_remove(const char *name, struct err *e);
 /* All of them, by name; caller frees *ret. */
 int secret_list(struct secret_info **ret, size_t *ret_n, struct err *e);
+/* Every value that can be used, one at a time, wiped afterwards. Stops when visit gives non-zero. */
+int secret_each(int (*visit)(void *arg, const char *name, const struct secret *value), void *arg,
+	struct err *e);
 /*
  * Named secrets for a keeper that can open nothing any more: the reading end of a socket in which
  * each waits as an open file beside its name, in this order. The values are not read here. Returns

@@ -41,8 +41,8 @@ enum {
 	FD_LIVE,
 	FD_PROMPT,
 	FD_TERMINAL,
-	FD_NUM = FD_TERMINAL + TERMINAL_FDS +
-		 NETWORK_FDS_MAX /* the terminal's, then the network's */
+	/* the terminal's, then the output's, then the network's */
+	FD_NUM = FD_TERMINAL + TERMINAL_FDS + RELAY_FDS + NETWORK_FDS_MAX
 };
 
 struct loop {
@@ -92,6 +92,13 @@ static void on_decoy(void *arg, size_t slot, const char *name, enum decoy_op op,
 	record_notice(l->s->record, &n);
 }
 
+static int on_trust_file(void *arg, size_t file, const void **ret, size_t *ret_n)
+{
+	struct loop *l = arg;
+
+	return network_trust_file(l->s->network, (enum trust_file)file, ret, ret_n);
+}
+
 /* For decisions and new rules from outside, while it runs. Nobody waits for this. */
 static void open_live(struct loop *l)
 {
@@ -111,6 +118,8 @@ static int on_ready(struct loop *l)
 	struct control_msg go = {.type = CONTROL_GO};
 	int join[CGROUP_DIRS_MAX], n = 0, r;
 
+	if (s->begin && (r = s->begin(s->meanwhile_arg, l->e)) < 0)
+		return r;
 	if (!s->sandbox->in_cgroup && s->cgroup->kind != CGROUP_NONE &&
 		(n = cgroup_join_fds(s->cgroup, join, l->e)) < 0)
 		return n;
@@ -198,6 +207,11 @@ static void on_control(struct loop *l)
 	switch (m.type) {
 	case CONTROL_READY:
 		l->rc = l->go ? err_set(l->e, EPROTO, "the sandbox reported twice") : on_ready(l);
+		l->over = l->rc < 0;
+		break;
+	case CONTROL_ASK_TRUST:
+		if (!l->go) /* afterwards it is the command's neighbour, and needs nothing */
+			l->rc = network_trust_send(l->s->network, l->s->sandbox->control, l->e);
 		l->over = l->rc < 0;
 		break;
 	case CONTROL_STARTED:
@@ -345,10 +359,12 @@ static void loop_once(struct loop *l)
 		[FD_PROMPT] = {.fd = l->prompt.asked ? l->prompt.fd : -1, .events = POLLIN},
 	};
 	int tty_n = terminal_fds(l->s->terminal, p + FD_TERMINAL);
-	struct pollfd *net = p + FD_TERMINAL + tty_n;
+	struct pollfd *out = p + FD_TERMINAL + tty_n;
+	int out_n = relay_fds(l->s->relay, out);
+	struct pollfd *net = out + out_n;
 	int net_n = network_fds(l->s->network, net);
 
-	if (poll(p, (nfds_t)(FD_TERMINAL + tty_n + net_n), wait_ms(l)) < 0 && errno != EINTR)
+	if (poll(p, (nfds_t)(net + net_n - p), wait_ms(l)) < 0 && errno != EINTR)
 		return;
 	/* Watchers first: what the command did is known before it is known to have ended. */
 	if (p[FD_NOTIFY].revents && observer_serve(&l->observer) < 0)
@@ -359,6 +375,8 @@ static void loop_once(struct loop *l)
 		on_notices(l);
 	if (tty_n)
 		terminal_handle(l->s->terminal, p + FD_TERMINAL, tty_n);
+	if (out_n)
+		relay_handle(l->s->relay, out, out_n);
 	if (p[FD_LIVE].revents)
 		live_serve(&l->live, l->s->network);
 	if (p[FD_PROMPT].revents)
@@ -447,6 +465,9 @@ int supervise(struct supervise *s, struct outcome *ret, struct err *e)
 		.slots_n = l.slots.n,
 		.kinds = l.slots.kind,
 		.touched = on_decoy,
+		.files = trust_file_names,
+		.files_n = s->network->trust_files ? TRUST_FILE_NUM : 0,
+		.content = on_trust_file,
 		.arg = &l};
 	l.rc = s->refuse ? -ECANCELED : 0;
 	while (!l.over && l.rc == 0)
@@ -458,5 +479,7 @@ int supervise(struct supervise *s, struct outcome *ret, struct err *e)
 	end_sandbox(&l);
 	observer_done(&l.observer);
 	terminal_finish(s->terminal);
+	/* Over time is over: only a command that ended by itself has its reader waited for. */
+	relay_finish(s->relay, s->signals->fd, ret->timed_out || l.rc < 0 ? KILL_GRACE_MS : -1);
 	return l.rc;
 }

@@ -17,6 +17,7 @@
 
 #include "core/network.h"
 #include "core/record.h"
+#include "core/relay.h"
 #include "core/terminal.h"
 #include "engine/engine.h"
 #include "os/cgroup.h"
@@ -51,6 +52,7 @@ struct supervise {
 	const struct plan *plan;
 	struct cgroup *cgroup;
 	struct terminal *terminal;
+	struct relay *relay; /* output that is captured; inactive: the command has ours */
 	struct record *record;
 	struct network *network;
 	const char *workspace;
@@ -62,6 +64,8 @@ struct supervise {
 	/* Called when the command has ended, while its sandbox is still being taken down. */
 	void (*meanwhile)(void *arg, const struct outcome *o);
 	void *meanwhile_arg;
+	/* The sandbox is READY: last chance to refuse, before GO. NULL: none. */
+	int (*begin)(void *arg, struct err *e);
 	void (*gone)(void *arg); /* GO was said: the command will have its descriptors */
 	bool pid_namespace;      /* the sandbox ends with its first process */
 	bool refuse;             /* only end the sandbox: it may not begin */

@@ -318,6 +318,8 @@ static size_t master_read(struct terminal *t)
 	if (n > 0) {
 		t->out_n = termfilter_run(&t->filter, raw, (size_t)n, t->out);
 		t->out_off = 0;
+		if (t->capture)
+			capture_add(t->capture, t->out, t->out_n);
 		return (size_t)n;
 	}
 	if (n == 0 || !later(errno)) /* EIO: nobody has the slave open */
@@ -459,6 +461,8 @@ void terminal_finish(struct terminal *t)
 	if (terminal_active(t) && t->out_n == t->out_off) {
 		t->out_off = 0;
 		t->out_n = termfilter_end(&t->filter, t->out);
+		if (t->capture)
+			capture_add(t->capture, t->out, t->out_n);
 		host_flush(t);
 	}
 	if (terminal_active(t))

@@ -26,6 +26,7 @@
 #include <termios.h>
 
 #include "base/err.h"
+#include "core/capture.h"
 
 #define TERMINAL_FDS 4
 #define TERMINAL_BUF 16384
@@ -68,6 +69,7 @@ struct terminal {
 	struct termfilter filter;
 	unsigned char in[TERMINAL_BUF], out[TERMINAL_BUF + TERMFILTER_HOLD];
 	size_t in_n, in_off, out_n, out_off;
+	struct capture_file *capture; /* a copy of what is shown goes here; or NULL */
 };
 
 /* Look at stdio[]; if any is a tty make a pty and set child_stdio[i] to its slave for those, else

@@ -321,6 +321,28 @@ int truststore_bundle(struct buf *out, const struct gateway_ca *ca, int host_fd,
 	return 0;
 }
 
+int truststore_check(int fd, const char *path, struct err *e)
+{
+	static const char end[] = "-----END CERTIFICATE-----";
+	char tail[sizeof(end) + 8];
+	struct stat st;
+	off_t at;
+	ssize_t n;
+
+	if (fstat(fd, &st) < 0)
+		return err_set(e, errno, "look at %s", path);
+	at = st.st_size > (off_t)sizeof(tail) ? st.st_size - (off_t)sizeof(tail) : 0;
+	n = pread(fd, tail, sizeof(tail), at);
+	while (n > 0 && (tail[n - 1] == '\n' || tail[n - 1] == '\r'))
+		n--;
+	if (st.st_size == 0 || (n >= (ssize_t)strlen(end) &&
+				       memcmp(tail + n - strlen(end), end, strlen(end)) == 0))
+		return 0;
+	return err_refuse(e,
+		"%s does not end with a certificate; the sandbox's own cannot be added to it",
+		path);
+}
+
 /* ------------------------------------------------------------------ Java */
 
 static void put_u16(struct buf *out, uint16_t v)

@@ -44,6 +44,11 @@
  */
 int truststore_bundle(struct buf *out, const struct gateway_ca *ca, int host_fd, struct err *e);
 /*
+ * Does this list of the host's end with a certificate? One that was cut off in the middle of one
+ * would swallow ours. path: for the reason only.
+ */
+int truststore_check(int fd, const char *path, struct err *e);
+/*
  * The certificates of a PEM bundle as a Java key store (JKS), which every JVM since 1.2 reads, with
  * the password or without. `out` wants a maximum of TRUSTSTORE_JAVA_MAX.
  */

@@ -228,6 +228,26 @@ TEST(keytool_reads_the_java_store)
 		1);
 }
 
+TEST(a_list_that_was_cut_off_is_refused)
+{
+	static const struct {
+		const char *text;
+		int want;
+	} cases[] = {{"", 0}, {"-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----", 0},
+		{"-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\r\n\n", 0},
+		{"-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE----", -EPERM},
+		{"-----BEGIN CERTIFICATE-----\nAA==\n", -EPERM}, {"x", -EPERM},
+		{"-----END CERTIFICATE-----\n# and more\n", -EPERM}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		cleanup_fd int fd = file_with(cases[i].text, strlen(cases[i].text));
+		struct err e = ERR_INIT;
+
+		CHECK_INT(truststore_check(fd, "/etc/list", &e), cases[i].want);
+		CHECK(!cases[i].want || strstr(e.msg, "/etc/list"));
+	}
+}
+
 /* The host's store in the middle of our two ends. */
 static bool around(
 	struct buf *out, const struct buf *head, const struct buf *host, const struct buf *tail)

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What an environment changed, for people and programs to look at.
+ *
+ * Two sources: git's difference of two trees in the store (content, renames), and the list of changes
+ * (snap/change.h) for what no tree holds: refused paths, empty directories, ignored files. Time grows
+ * with the change; git is started at most twice, once for the differences and once for the sizes of
+ * binary files.
+ */
+#ifndef CROFT_CORE_DIFF_H
+#define CROFT_CORE_DIFF_H
+
+#include "core/env.h"
+#include "core/hunks.h"
+#include "snap/change.h"
+
+#define DIFF_PATCH_MAX (256u << 20)
+#define DIFF_TEXT_MAX (1024u << 20)
+#define DIFF_PATHS_MAX 1024u
+/* With more files than this, lines are not counted for --stat: that would read every file. */
+#define DIFF_STAT_MAX 20000u
+
+enum diff_what { DIFF_HUNKS, DIFF_STAT, DIFF_NAMES };
+
+struct diff_query {
+	const char *git_dir; /* the store */
+	struct oid from, to; /* trees there */
+	enum diff_what what;
+	bool no_renames;
+	const char *const *paths; /* NULL-terminated, literal; NULL: all */
+};
+/* NAMES reads no file; STAT counts lines; HUNKS has them. Files too large to show are `binary`. */
+int tree_diff_get(struct tree_diff *ret, const struct diff_query *q, struct err *e);
+/* Fill old_size and new_size of binary files. */
+int tree_diff_sizes(struct tree_diff *d, const char *git_dir, struct err *e);
+
+struct diff {
+	char name[ENV_NAME_MAX + 1];
+	enum diff_what what;
+	bool since;
+	char since_time[40];
+	struct oid from, to;
+	struct changes changes;
+	struct tree_diff tree;
+	struct strlist paths;    /* asked for; none: all */
+	uint64_t added, deleted; /* of text files */
+	bool counted;
+};
+
+int diff_open(struct diff *ret, struct env *v, enum diff_what what, bool since,
+	const char *const *paths, struct err *e);
+void diff_done(struct diff *d);
+#define cleanup_diff __attribute__((cleanup(diff_done)))
+void diff_text(const struct diff *d, bool color, struct buf *out);
+void diff_json(const struct diff *d, struct buf *out);
+
+/* ---- shared with review and compare ---- */
+
+/* Paths as users write them ("./a/", "a") into the form that changes have. */
+int diff_paths(struct strlist *ret, const char *const *paths, struct err *e);
+/* Is path one of these, or below one? An empty list holds everything. */
+bool diff_selects(const struct strlist *paths, const char *path);
+/* Why the file runs on the reader's machine, or NULL. */
+const char *diff_runs(const struct changes *c, const struct diff_file *f);
+/* "modified", "new executable file", "binary, 12 KB → 14 KB", "renamed from x" …; printable. */
+void diff_title(const struct diff_file *f, struct buf *out);
+/* Header and lines of one hunk, printable; color adds escape sequences of our own. */
+void diff_hunk(const struct hunk *h, bool color, struct buf *out);
+/* "nested .git, device or socket" */
+void diff_flags(unsigned flags, struct buf *out);
+/* "12 KB" */
+void diff_size(uint64_t size_b, struct buf *out);
+
+#endif

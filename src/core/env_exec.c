@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A command in an environment: see env_exec.h. */
+#include "core/env_exec.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "core/env_impl.h"
+#include "core/journal.h"
+#include "core/run.h"
+
+struct begin {
+	struct journal *journal;
+	struct env *env;
+};
+
+static int begin(void *arg, const struct receipt *r, struct err *e)
+{
+	struct begin *b = arg;
+
+	return journal_begin(b->journal, b->env, r, e);
+}
+
+static struct run_request request_of(const struct env *v, const struct env_exec *x)
+{
+	const char *top = v->kind == ENV_COPY ? v->copy : v->workspace;
+
+	return (struct run_request){.policy = x->policy,
+		.home = v->home,
+		.workspace = top,
+		.cwd = x->cwd ? x->cwd : top,
+		.argv = x->argv,
+		.environ = x->environ,
+		.stdio = {x->stdio[0], x->stdio[1], x->stdio[2]},
+		.own_stdio = x->own_stdio,
+		.allow_degraded = x->allow_degraded,
+		.label = x->label};
+}
+
+/* Landed or discarded: from now on there may be new work in it. */
+static int reopen(struct env *v, struct err *e)
+{
+	if (v->state == ENV_OPEN)
+		return 0;
+	v->state = ENV_OPEN;
+	return env_save(v, e);
+}
+
+/* The command has run; whatever is wrong with its record now is the receipt's to say. */
+static void record(struct env *v, struct journal *j, struct receipt *r)
+{
+	struct err e = ERR_INIT;
+
+	if (journal_end(j, v, r, &e) < 0) {
+		snprintf(v->problem, sizeof(v->problem), "%s", e.msg);
+		receipt_degrade(r, "the evidence of this run is still in the journal: %s", e.msg);
+	}
+	for (size_t i = 0; i < v->notes.n; i++)
+		receipt_degrade(r, "%s", v->notes.v[i]);
+}
+
+int env_exec(struct env *v, const struct env_exec *x, struct receipt *ret, struct err *e)
+{
+	struct run_request q = request_of(v, x);
+	struct journal j = JOURNAL_INIT;
+	struct begin b = {&j, v};
+	struct env_stage stage = {0};
+	int r = 0;
+
+	if (x->read_only && v->kind == ENV_COPY)
+		return err_refuse(e,
+			"environment %s is a plain copy and cannot be looked at read-only",
+			v->name);
+	if (!x->read_only)
+		r = env_need_ledger(v, e);
+	if (r == 0 && !x->read_only)
+		r = reopen(v, e);
+	if (r == 0 && v->kind != ENV_COPY) {
+		r = env_stage(v, x->read_only, &stage, e);
+		q.staging = &stage.staging;
+	}
+	if (r == 0 && !x->read_only) {
+		r = journal_open(&j, v, ret->id, x->as_test, true, e);
+		q.capture = &j.capture;
+		q.begin = begin;
+		q.begin_arg = &b;
+	}
+	if (r == 0)
+		r = run_command(ret, &q, e);
+	if (r == 0 && !x->read_only)
+		record(v, &j, ret);
+	else if (r < 0)
+		journal_drop(&j, v);
+	journal_done(&j);
+	env_stage_done(&stage);
+	return r;
+}

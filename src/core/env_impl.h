@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files that implement environments share. */
+#ifndef CROFT_CORE_ENV_IMPL_H
+#define CROFT_CORE_ENV_IMPL_H
+
+#include "core/env.h"
+#include "engine/engine.h"
+
+#define ENV_LAYER_NAME_LEN 16
+#define ENV_IGNORED_MAX 512
+#define ENV_RUN_PREFIX ".run-" /* envs/.run-LAYER: a staged run's slot; see env_slot.h */
+
+/* The record alone, without repository and base; v is env_init()ed. */
+int env_open_record(struct env *v, const char *name, struct err *e);
+int env_record_read(struct env *v, const char *name, struct err *e);
+/* refs/croft/base/ID, which holds the commit that it starts from; and letting go of it. */
+void env_base_ref(const struct env *v, char *ret, size_t size);
+void env_release_base(const struct env *v);
+/* Open the repository and base that the record speaks of. */
+int env_attach(struct env *v, struct err *e);
+const char *env_store_key(const struct repo *r);
+/* 16 random hexadecimal digits. */
+int env_random_id(char ret[17], struct err *e);
+void env_now(struct timespec *ret);
+/* Make a layer with its tree and work directory; its name is written to ret. */
+int env_layer_make(const struct env *v, char ret[ENV_LAYER_NAME_LEN + 1], struct err *e);
+/* Absolute path of a part ("tree", "work", "i3") of a layer. */
+int env_layer_path(const struct env *v, const char *layer, const char *part, char *ret, size_t size,
+	struct err *e);
+/* Forget everything but the directory: a list that another takes over. */
+int strlist_copy(struct strlist *to, const struct strlist *from);
+
+/*
+ * Bases and layers that no record names yet belong to whoever holds this shared; gc takes it alone.
+ * A descriptor, or -1.
+ */
+int env_hold_gc(const char *state_dir, bool alone);
+
+/* The layers of an environment as the engine mounts them. */
+struct env_stage {
+	struct staging staging;
+	struct staging_tree *trees;
+	struct strlist text; /* owns the paths */
+	const char **lists;  /* owns the arrays of lower layers */
+	size_t lists_n;
+	const char **objects;
+};
+void env_stage_done(struct env_stage *s);
+int env_stage(struct env *v, bool read_only, struct env_stage *ret, struct err *e);
+
+/* The ledger's first event; and the name, from which on the environment exists. */
+int env_first_event(struct env *v, const struct env_new *n, struct err *e);
+int env_give_name(struct env *v, struct err *e);
+/* The members of the one object in b, without its braces, as ledger events want them. */
+const char *env_members(struct buf *b);
+/* A simple event without files: members as in struct ledger_event.predicate. */
+int env_note_event(
+	struct env *v, enum event_kind kind, const char *members, const char *title, struct err *e);
+
+#endif

@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * New environments: from a commit, a dirty tree, a plain directory, another environment.
+ *
+ * Order: base (made once per tree, shared) -> start layer (the environment's own refs; uncommitted
+ * files) -> upper layer -> record -> first event -> the name. Until it has its name nobody sees it, and
+ * what a crash leaves is swept by gc.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "core/env_impl.h"
+#include "croft.h"
+#include "core/journal.h"
+#include "git/program.h"
+#include "ledger/predicate.h"
+#include "os/overlay.h"
+#include "os/path.h"
+#include "os/tree.h"
+#include "snap/copy.h"
+
+/* ---- the directory ---- */
+
+static int make_directory(struct env *v, struct err *e)
+{
+	cleanup_buf struct buf path = BUF_INIT(PATH_MAX);
+	cleanup_fd int all = -1;
+	char name[32];
+
+	buf_addf(&path, "%s/envs", v->state_dir);
+	all = dir_make(buf_str(&path), 0700);
+	if (all < 0)
+		return err_set(e, -all, "make %s", buf_str(&path));
+	snprintf(name, sizeof(name), ".new-%s", v->id);
+	if (mkdirat(all, name, 0700) < 0)
+		return err_set(e, errno, "make an environment in %s", buf_str(&path));
+	buf_addf(&path, "/%s", name);
+	v->dir = buf_take(&path);
+	v->dir_fd = openat(all, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (!v->dir || v->dir_fd < 0)
+		return err_set(e, v->dir ? errno : ENOMEM, "make an environment");
+	v->lock_fd = openat(v->dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (v->lock_fd < 0 || flock(v->lock_fd, LOCK_EX | LOCK_NB) < 0)
+		return err_set(e, errno, "lock the new environment");
+	return 0;
+}
+
+/* From now on it exists. */
+int env_give_name(struct env *v, struct err *e)
+{
+	cleanup_buf struct buf to = BUF_INIT(PATH_MAX);
+
+	v->named = true;
+	if (env_save(v, e) < 0)
+		return -e->errnum;
+	buf_addf(&to, "%s/envs/%s", v->state_dir, v->name);
+	if (syscall(SYS_renameat2, AT_FDCWD, v->dir, AT_FDCWD, buf_str(&to), RENAME_NOREPLACE) < 0)
+		return errno == EEXIST
+			       ? err_invalid(e,
+					 "there is already an environment called %s; "
+					 "choose another name, or remove it with: croft rm %s",
+					 v->name, v->name)
+			       : err_set(e, errno, "name environment %s", v->name);
+	free(v->dir);
+	v->dir = buf_take(&to);
+	return v->dir ? 0 : err_set(e, ENOMEM, "name environment %s", v->name);
+}
+
+/* Nothing of a failed one stays. */
+static void undo_new(struct env *v)
+{
+	const char *slash = v->dir ? strrchr(v->dir, '/') : NULL;
+	char path[PATH_MAX];
+	struct err ignored = ERR_INIT;
+
+	for (size_t i = v->parent ? v->layers.n - 1 : 0; i < v->layers.n; i++)
+		if (env_layer_path(v, v->layers.v[i], "", path, sizeof(path), &ignored) == 0)
+			tree_remove_at(AT_FDCWD, path);
+	if (!oid_is_none(&v->base_commit) && v->repo.store)
+		env_release_base(v);
+	if (slash && str_starts(slash, "/.new-"))
+		tree_remove_at(AT_FDCWD, v->dir);
+	if (v->copy_made)
+		tree_remove_at(AT_FDCWD, v->copy);
+}
+
+static int exists_already(const struct env *v, const char *name, struct err *e)
+{
+	cleanup_buf struct buf path = BUF_INIT(PATH_MAX);
+	struct stat st;
+
+	buf_addf(&path, "%s/envs/%s", v->state_dir, name);
+	if (lstat(buf_str(&path), &st) < 0)
+		return 0;
+	return err_invalid(e,
+		"there is already an environment called %s; choose another name, or remove it "
+		"with: croft rm %s",
+		name, name);
+}
+
+/* ---- what it starts from ---- */
+
+/*
+ * The commit must outlive whatever the user does to branches: a ref of our own holds it until the
+ * environment is removed.
+ */
+static int env_keep_base(const struct env *v, struct err *e)
+{
+	const struct oid none = {0};
+	char ref[64];
+
+	env_base_ref(v, ref, sizeof(ref));
+	return ref_move(&v->repo, ref, &none, &v->base_commit, e);
+}
+
+static int start_pinned(struct env *v, const struct env_new *n, struct err *e)
+{
+	cleanup_free char *branch = n->from ? NULL : repo_branch(&v->repo);
+	cleanup_fd int layer = -1;
+	struct oid tree;
+
+	if (repo_resolve(&v->repo, n->from ? n->from : "HEAD", &v->base_commit, &tree, e) < 0)
+		return -e->errnum;
+	if (base_get(&v->base, &v->repo, &v->base_commit, &tree, v->state_dir, n->progress,
+		    n->progress_arg, e) < 0)
+		return -e->errnum;
+	if (env_keep_base(v, e) < 0)
+		return -e->errnum;
+	v->base_key = strdup(v->base.key);
+	v->store_key = strdup(env_store_key(&v->repo));
+	v->start_tree = tree;
+	if (!v->base_key || !v->store_key || env_push_layer(v, e) < 0)
+		return e->errnum ? -e->errnum : err_set(e, ENOMEM, "make the environment");
+	v->start_layers = 1;
+	layer = env_layer_fd(v, 0, e);
+	if (layer < 0 || base_git_layer(&v->repo, layer, branch, &v->base_commit, e) < 0)
+		return -e->errnum;
+	if (n->dirty && base_dirty_layer(&v->repo, &v->base, layer, v->dir_fd, "start.trees",
+				&v->start_tree, e) < 0)
+		return -e->errnum;
+	return env_push_layer(v, e);
+}
+
+/* Where a copy can be: not in the state directory, which no sandbox may enter. */
+static int copy_place(struct env *v, struct err *e)
+{
+	const char *xdg = getenv("XDG_DATA_HOME");
+	cleanup_buf struct buf b = BUF_INIT(PATH_MAX);
+	cleanup_fd int fd = -1;
+
+	if (xdg && xdg[0] == '/')
+		buf_addf(&b, "%s/croft/work", xdg);
+	else
+		buf_addf(&b, "%s/.local/share/croft/work", v->home);
+	fd = dir_make(buf_str(&b), 0700);
+	if (fd < 0)
+		return err_set(e, -fd, "make %s", buf_str(&b));
+	buf_addf(&b, "/%s", v->name);
+	v->copy = buf_take(&b);
+	if (!v->copy || mkdir(v->copy, 0755) < 0)
+		return err_set(e, v->copy ? errno : ENOMEM, "make a place for the copy");
+	v->copy_made = true;
+	return 0;
+}
+
+/* The copy's repository reaches objects where they are on the host: there are no mounts. */
+static int point_alternates(struct env *v, struct err *e)
+{
+	cleanup_buf struct buf text = BUF_INIT(65536), path = BUF_INIT(PATH_MAX);
+	cleanup_fd int dir = -1;
+	int r;
+
+	for (size_t i = 0; i < v->base.objects.n; i++)
+		buf_addf(&text, "%s\n", v->base.objects.v[i]);
+	buf_addf(&path, "%s/.git/objects/info", v->copy);
+	if (text.failed || path.failed)
+		return err_set(e, ENAMETOOLONG, "connect the copy to the repository");
+	dir = path_open(AT_FDCWD, buf_str(&path), O_RDONLY | O_DIRECTORY, PATH_NO_SYMLINKS);
+	r = dir < 0 ? dir : file_replace_at(dir, "alternates", buf_str(&text), text.len, 0644);
+	return r < 0 ? err_set(e, -r, "connect the copy to the repository") : 0;
+}
+
+static int copy_all(int from, int to, struct copy_stats *st, struct err *e)
+{
+	int fd = openat(from, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	cleanup_dir DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+	struct dirent *de;
+
+	if (!d)
+		return err_set(e, errno, "read the base");
+	while ((de = readdir(d)))
+		if (!str_eq(de->d_name, ".") && !str_eq(de->d_name, "..") &&
+			copy_tree(from, to, de->d_name, NULL, NULL, st, e) < 0)
+			return -e->errnum;
+	return 0;
+}
+
+/* What a layer says about a path replaces what is there: a copy has no layers. */
+static bool give_way(void *arg, const char *path, const struct stat *st)
+{
+	const int *to = arg;
+
+	unlinkat(*to, path, 0);
+	return true;
+}
+
+static int start_copy(struct env *v, struct err *e)
+{
+	cleanup_buf struct buf note = BUF_INIT(1024);
+	cleanup_fd int from = -1, to = -1, layer = -1;
+	struct copy_stats st = {0};
+
+	if (copy_place(v, e) < 0)
+		return -e->errnum;
+	v->kind = ENV_COPY;
+	from = open(v->base.tree, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	to = open(v->copy, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	layer = env_layer_fd(v, 0, e);
+	if (from < 0 || to < 0 || layer < 0)
+		return err_set(e, errno, "copy the workspace");
+	if (copy_all(from, to, &st, e) < 0)
+		return -e->errnum;
+	tree_walk(layer, CHANGES_MAX, give_way, &to);
+	if (copy_all(layer, to, &st, e) < 0 || point_alternates(v, e) < 0)
+		return -e->errnum;
+	buf_addf(&note,
+		"no overlay is to be had here: the workspace was copied (%llu files, %llu of them "
+		"by reference) to %s, where the commands of this environment run",
+		(unsigned long long)st.files, (unsigned long long)st.reflinked, v->copy);
+	strlist_add(&v->notes, buf_str(&note));
+	return 0;
+}
+
+/* Not every file system can hold an overlay's layers: better known now than at the first command. */
+static bool can_stage(const struct env *v)
+{
+	struct err ignored = ERR_INIT;
+	const char *top = v->layers.v[v->layers.n - 1];
+	char upper[PATH_MAX], work[PATH_MAX];
+
+	if (env_layer_path(v, top, "tree", upper, sizeof(upper), &ignored) < 0 ||
+		env_layer_path(v, top, "work", work, sizeof(work), &ignored) < 0)
+		return true;
+	switch (overlay_try(v->base.tree, upper, work)) {
+	case -ENODEV:
+	case -EPERM:
+	case -EACCES:
+	case -EINVAL:
+	case -EOPNOTSUPP:
+	case -ENOSPC: /* no user namespaces: their number is limited to none */
+		return false;
+	default:
+		return true; /* a passing trouble is no reason for a copy */
+	}
+}
+
+static int start(struct env *v, const struct env_new *n, struct err *e)
+{
+	struct err unborn = ERR_INIT;
+	struct oid c, t;
+
+	if (v->repo.git_dir && !n->run && git_version(e) < 0)
+		return -e->errnum;
+	if (v->repo.git_dir && !n->run &&
+		(n->from || repo_resolve(&v->repo, "HEAD", &c, &t, &unborn) == 0)) {
+		v->kind = ENV_PINNED;
+		if (start_pinned(v, n, e) < 0)
+			return -e->errnum;
+		return n->copy || !can_stage(v) ? start_copy(v, e) : 0;
+	}
+	if (n->from)
+		return err_invalid(e,
+			"%s is no Git repository, so there is no revision to start from",
+			v->workspace);
+	if (n->copy)
+		return err_no_boundary(e,
+			"staging a directory that is no repository needs an overlay, which is not "
+			"to be had here; use croft run --direct");
+	v->kind = ENV_LIVE;
+	return env_push_layer(v, e);
+}
+
+/* ---- create ---- */
+
+static char *dup_or_null(const char *s, bool *failed)
+{
+	char *d = s ? strdup(s) : NULL;
+
+	*failed = *failed || (s && !d);
+	return d;
+}
+
+static int fill(struct env *v, const struct env_new *n, struct err *e)
+{
+	struct timespec now;
+	bool failed = false;
+
+	snprintf(v->name, sizeof(v->name), "%s", n->name);
+	v->run = n->run;
+	v->workspace = dup_or_null(n->workspace, &failed);
+	v->home = dup_or_null(n->home, &failed);
+	v->state_dir = dup_or_null(n->state_dir, &failed);
+	v->agent = dup_or_null(n->agent, &failed);
+	v->model = dup_or_null(n->model, &failed);
+	v->task = dup_or_null(n->task, &failed);
+	for (size_t i = 0; i < n->args_n; i++)
+		failed = failed || !strlist_add(&v->args, n->args[i]);
+	env_now(&now);
+	env_time_text(&now, v->created);
+	return failed ? err_set(e, ENOMEM, "make environment %s", n->name)
+		      : env_random_id(v->id, e);
+}
+
+int env_first_event(struct env *v, const struct env_new *n, struct err *e)
+{
+	cleanup_buf struct buf members = BUF_INIT(1u << 20);
+	struct ledger_event ev = {.kind = EVENT_CREATED,
+		.env_id = v->id,
+		.env_name = v->name,
+		.predicate_type = PREDICATE_EVENT,
+		.title = v->run ? "staged run" : "new environment"};
+	struct oid_hex tree = oid_hex(&v->start_tree), commit = oid_hex(&v->base_commit);
+	struct digest self;
+	struct utsname uts;
+	struct predicate_created c = {.workspace = v->workspace,
+		.base_commit = *commit.s ? commit.s : NULL,
+		.tree = *tree.s ? tree.s : NULL,
+		.policy_digest = n->policy_digest,
+		.tier_asked = n->tier,
+		.agent = v->agent,
+		.model = v->model,
+		.task = v->task,
+		.parent_env = n->parent_id,
+		.croft_version = CROFT_VERSION,
+		.kernel = uname(&uts) == 0 ? uts.release : NULL};
+
+	predicate_created(&c, &members);
+	ev.predicate = buf_str(&members);
+	env_now(&ev.time);
+	if (!oid_is_none(&v->start_tree))
+		ev.subjects[ev.subjects_n++] =
+			(struct ledger_subject){"workspace", "gitTree", tree.s};
+	if (!oid_is_none(&v->base_commit))
+		ev.subjects[ev.subjects_n++] =
+			(struct ledger_subject){"base", "gitCommit", commit.s};
+	if (n->policy_text)
+		ev.files[ev.files_n++] =
+			(struct ledger_file){"policy.yaml", n->policy_text, strlen(n->policy_text)};
+	/* Something must be spoken of, also where there is neither commit nor policy text. */
+	digest_sha256(&self, v->id, strlen(v->id));
+	ev.subjects[ev.subjects_n++] = (struct ledger_subject){"environment", "sha256", self.hex};
+	v->tip = (struct ledger_tip){0};
+	v->tip_known = true;
+	return env_event(v, &ev, e);
+}
+
+int env_create(struct env *ret, const struct env_new *n, struct err *e)
+{
+	cleanup_fd __attribute__((unused)) int gc = env_hold_gc(n->state_dir, false);
+	struct env v;
+	int r;
+
+	env_init(&v);
+	if (!env_name_good(n->name)) {
+		cleanup_buf struct buf shown = BUF_INIT(512);
+
+		str_show(&shown, n->name, MIN_OF(strlen(n->name), 80u));
+		return err_invalid(e,
+			"\"%s\" is no name for an environment; use letters, digits, '.', '_' and "
+			"'-', at most %d of them, beginning with a letter or digit",
+			buf_str(&shown), ENV_NAME_MAX);
+	}
+	r = fill(&v, n, e);
+	if (r == 0)
+		r = exists_already(&v, n->name, e);
+	if (r == 0)
+		r = repo_open(&v.repo, v.workspace, v.state_dir, e);
+	if (r == 0)
+		r = make_directory(&v, e);
+	if (r == 0)
+		r = start(&v, n, e);
+	if (r == 0)
+		r = env_first_event(&v, n, e);
+	if (r == 0)
+		r = env_give_name(&v, e);
+	if (r < 0) {
+		undo_new(&v);
+		env_done(&v);
+		return r;
+	}
+	*ret = v;
+	return 0;
+}
+
+/* ---- fork ---- */
+
+/* What a fork has in common with its origin. */
+static int inherit(struct env *c, const struct env *v, struct err *e)
+{
+	bool failed = false;
+
+	c->kind = v->kind;
+	c->base_key = dup_or_null(v->base_key, &failed);
+	c->store_key = dup_or_null(v->store_key, &failed);
+	c->base_commit = v->base_commit;
+	c->start_tree = v->start_tree;
+	c->start_layers = v->start_layers;
+	c->ignored_known = v->ignored_known;
+	c->parent = dup_or_null(v->name, &failed);
+	if (failed || strlist_copy(&c->layers, &v->layers) < 0 ||
+		strlist_copy(&c->ignored, &v->ignored) < 0)
+		return err_set(e, ENOMEM, "fork environment %s", v->name);
+	free(c->layers.v[--c->layers.n]); /* the origin's fresh upper layer */
+	return 0;
+}
+
+/* A dirty start's trees are the fork's, too. */
+static int inherit_start(struct env *c, const struct env *v, struct err *e)
+{
+	if (linkat(v->dir_fd, "start.trees", c->dir_fd, "start.trees", 0) < 0 && errno != ENOENT)
+		return err_set(e, errno, "fork environment %s", v->name);
+	return 0;
+}
+
+int env_fork(struct env *ret, struct env *v, const char *name, struct err *e)
+{
+	struct env_new n = {.name = name,
+		.workspace = v->workspace,
+		.home = v->home,
+		.state_dir = v->state_dir,
+		.args = v->args.v,
+		.args_n = v->args.n,
+		.agent = v->agent,
+		.model = v->model,
+		.task = v->task,
+		.parent_id = v->id};
+	cleanup_fd __attribute__((unused)) int gc = env_hold_gc(v->state_dir, false);
+	struct env c;
+	int r;
+
+	env_init(&c);
+	if (!env_name_good(name))
+		return err_invalid(e,
+			"that is no name for an environment; use letters, digits, '.', "
+			"'_' and '-'");
+	if (v->kind == ENV_COPY)
+		return err_refuse(
+			e, "environment %s is a plain copy and cannot be forked", v->name);
+	if ((r = fill(&c, &n, e)) == 0 && (r = exists_already(&c, name, e)) == 0 &&
+		(r = make_directory(&c, e)) == 0)
+		r = env_push_layer(v, e); /* freezes what was the upper one */
+	if (r == 0 && (r = inherit(&c, v, e)) == 0 && (r = inherit_start(&c, v, e)) == 0 &&
+		(r = env_push_layer(&c, e)) == 0 && (r = env_save(v, e)) == 0 &&
+		(r = env_attach(&c, e)) == 0 && (r = env_keep_base(&c, e)) == 0)
+		r = env_first_event(&c, &n, e);
+	if (r == 0)
+		r = env_give_name(&c, e);
+	if (r < 0) {
+		if (c.parent)
+			undo_new(&c);
+		env_done(&c);
+		return r;
+	}
+	*ret = c;
+	return 0;
+}

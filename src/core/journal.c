@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Commands of an environment, written down as they happen: see journal.h. */
+#include "core/journal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/jsonread.h"
+#include "core/env_impl.h"
+#include "core/journal_event.h"
+#include "os/forced.h"
+#include "os/path.h"
+#include "os/tree.h"
+
+#define STARTED_MAX_B (8u << 20)
+
+/* ---- begin ---- */
+
+static int open_journals(const struct env *v, bool make, struct err *e)
+{
+	int fd;
+
+	if (make && mkdirat(v->dir_fd, "journal", 0700) < 0 && errno != EEXIST)
+		return err_set(e, errno, "make the journal of %s", v->name);
+	fd = openat(v->dir_fd, "journal", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	return fd >= 0 || (!make && errno == ENOENT)
+		       ? fd
+		       : err_set(e, errno, "open the journal of %s", v->name);
+}
+
+static int open_output(int dir, const char *name)
+{
+	return openat(dir, name, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
+}
+
+int journal_open(struct journal *j, struct env *v, const char *run_id, bool as_test, bool capture,
+	struct err *e)
+{
+	cleanup_fd int all = open_journals(v, true, e);
+
+	*j = JOURNAL_INIT;
+	if (all < 0)
+		return all;
+	snprintf(j->run_id, sizeof(j->run_id), "%s", run_id);
+	j->as_test = as_test;
+	if (mkdirat(all, run_id, 0700) < 0 ||
+		(j->dir_fd = openat(all, run_id, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+		return err_set(e, errno, "write the journal of %s", v->name);
+	if (!capture)
+		return 0;
+	if ((j->capture.file[CAPTURE_OUT].fd = open_output(j->dir_fd, "stdout")) < 0 ||
+		(j->capture.file[CAPTURE_ERR].fd = open_output(j->dir_fd, "stderr")) < 0)
+		return err_set(e, errno, "write the journal of %s", v->name);
+	return 0;
+}
+
+int journal_resume(struct journal *j, struct env *v, const char *run_id, struct err *e)
+{
+	cleanup_fd int all = open_journals(v, false, e);
+
+	*j = JOURNAL_INIT;
+	snprintf(j->run_id, sizeof(j->run_id), "%s", run_id);
+	j->dir_fd = all < 0 ? -1 : openat(all, run_id, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return j->dir_fd >= 0 ? 0 : err_set(e, errno, "open the journal of run %s", run_id);
+}
+
+int journal_started(const struct receipt *r, bool as_test, struct buf *ret)
+{
+	char started[40];
+	struct json js;
+
+	env_time_text(&r->started, started);
+	json_init(&js, ret, false);
+	json_object(&js, NULL);
+	json_str(&js, "run", r->id);
+	json_str(&js, "started", started);
+	json_bool(&js, "test", as_test);
+	json_str(&js, "policy", r->policy_digest.hex);
+	json_str(&js, "cwd", r->cwd);
+	json_array(&js, "command");
+	for (size_t i = 0; i < r->command.n; i++)
+		json_str(&js, NULL, r->command.v[i]);
+	json_end(&js);
+	json_end(&js);
+	return ret->failed ? -E2BIG : 0;
+}
+
+int journal_begin_as(struct journal *j, const char *started, size_t n, struct err *e)
+{
+	int r = file_replace_at(j->dir_fd, "started.json", started, n, 0600);
+
+	return r < 0 ? err_set(e, -r, "write the journal of run %s", j->run_id) : 0;
+}
+
+int journal_begin(struct journal *j, const struct env *v, const struct receipt *r, struct err *e)
+{
+	cleanup_buf struct buf b = BUF_INIT(STARTED_MAX_B);
+	int rc = journal_started(r, j->as_test, &b);
+
+	if (rc == 0)
+		rc = file_replace_at(j->dir_fd, "started.json", buf_str(&b), b.len, 0600);
+	forced_crash("exec.begun");
+	return rc < 0 ? err_set(e, -rc, "write the journal of %s", v->name) : 0;
+}
+
+/* ---- end ---- */
+
+static int forget(struct env *v, const char *run_id)
+{
+	struct err ignored = ERR_INIT;
+	cleanup_fd int all = open_journals(v, false, &ignored);
+
+	return all < 0 ? all : tree_remove_at(all, run_id);
+}
+
+int journal_drop(struct journal *j, struct env *v)
+{
+	char run[sizeof(j->run_id)];
+
+	memcpy(run, j->run_id, sizeof(run));
+	journal_done(j);
+	return run[0] ? forget(v, run) : 0;
+}
+
+void journal_done(struct journal *j)
+{
+	capture_done(&j->capture);
+	close_fd(&j->dir_fd);
+	*j = JOURNAL_INIT;
+}
+
+int journal_end(struct journal *j, struct env *v, struct receipt *r, struct err *e)
+{
+	int rc;
+
+	capture_end(&j->capture);
+	forced_crash("exec.ended");
+	/* From here on the event can be written by anybody who finds this. */
+	rc = journal_seal(j, v, r, e);
+	if (rc < 0)
+		return rc;
+	forced_crash("record.sealed");
+	rc = journal_event(v, j->dir_fd, j->run_id, e);
+	if (rc < 0)
+		return rc;
+	forced_crash("record.event");
+	return journal_drop(j, v);
+}
+
+/* ---- recovery ---- */
+
+static bool is_run(const char *name)
+{
+	return name[0] && strspn(name, "0123456789abcdef") == strlen(name) && strlen(name) < 32;
+}
+
+static int recover_one(struct env *v, int all, const char *run, struct err *e)
+{
+	cleanup_buf struct buf note = BUF_INIT(512);
+	cleanup_fd int dir = openat(all, run, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	bool begun = dir >= 0 && faccessat(dir, "started.json", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	bool sealed = dir >= 0 && faccessat(dir, "event.json", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	int r = 0;
+
+	if (dir < 0)
+		return err_set(e, errno, "open the journal of run %s", run);
+	if (begun && !v->tip_known) {
+		if ((r = ledger_tip(&v->tip, &v->repo, v->id, e)) < 0)
+			return r;
+		v->tip_known = true;
+	}
+	if (begun && !str_eq(v->tip.run_id, run)) {
+		r = sealed ? journal_event(v, dir, run, e) : journal_interrupted(v, dir, run, e);
+		buf_addf(&note, "%s %s was %s; its record was completed from the journal",
+			sealed ? "the record of run" : "run", run,
+			sealed ? "not finished" : "cut short");
+		strlist_add(&v->notes, buf_str(&note));
+	}
+	return r < 0 ? r : forget(v, run);
+}
+
+int journal_recover(struct env *v, struct err *e)
+{
+	cleanup_fd int all = open_journals(v, false, e);
+	cleanup_strlist struct strlist runs = STRLIST_INIT(65536);
+	cleanup_dir DIR *d = NULL;
+	struct dirent *de;
+	int fd, r = 0;
+
+	if (all < 0)
+		return all == -1 ? 0 : all;
+	fd = openat(all, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	d = fd >= 0 ? fdopendir(fd) : NULL;
+	while (d && (de = readdir(d)))
+		if (is_run(de->d_name))
+			strlist_add(&runs, de->d_name);
+	for (size_t i = 0; r == 0 && i < runs.n; i++)
+		r = recover_one(v, all, runs.v[i], e);
+	return r;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A command in an environment, written down as it happens: journal/RUN/{started.json, stdout, stderr,
+ * event.json and the files that the event holds}.
+ *
+ * Order:  started.json before the command exists; output as it comes (capped); event.json, synced,
+ *         when it has ended; then the event in the ledger; then the directory goes. Whoever opens the
+ *         environment next for writing finishes what is unfinished: with event.json, the same event is
+ *         written (the same bytes: time and signature are determined); without, an "interrupted"
+ *         event says what is known. Nothing that was journalled is lost.
+ */
+#ifndef CROFT_CORE_JOURNAL_H
+#define CROFT_CORE_JOURNAL_H
+
+#include "core/capture.h"
+#include "core/env.h"
+#include "core/receipt.h"
+
+struct journal {
+	int dir_fd;
+	char run_id[32];
+	struct capture capture; /* hand it to run_request.capture */
+	bool as_test;
+};
+
+#define JOURNAL_INIT ((struct journal){.dir_fd = -1, .capture = CAPTURE_INIT})
+
+/* A place for the run, and files for its output when that is to be kept. */
+int journal_open(struct journal *j, struct env *v, const char *run_id, bool as_test, bool capture,
+	struct err *e);
+/* One that was opened and begun before (its output was not captured). */
+int journal_resume(struct journal *j, struct env *v, const char *run_id, struct err *e);
+/* The command will exist: say so first. */
+int journal_begin(struct journal *j, const struct env *v, const struct receipt *r, struct err *e);
+/* What journal_begin() writes, as text; and writing such a text later, for one that was begun elsewhere. */
+int journal_started(const struct receipt *r, bool as_test, struct buf *ret);
+int journal_begin_as(struct journal *j, const char *started, size_t n, struct err *e);
+/* The command has ended: event, clean-up. Secrets are taken out of r's command line. */
+int journal_end(struct journal *j, struct env *v, struct receipt *r, struct err *e);
+/* It never ran: forget it. */
+int journal_drop(struct journal *j, struct env *v);
+void journal_done(struct journal *j);
+/* Finish what crashes left; sentences go to v->notes. Needs the write lock. */
+int journal_recover(struct env *v, struct err *e);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Throwing staged work away, and bringing it back: layers change hands, nothing is copied or removed. */
+#include "core/land.h"
+
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "core/land_impl.h"
+#include "ledger/predicate.h"
+
+static int note_discard(struct env *v, const struct oid *tree, bool undone, struct err *e)
+{
+	cleanup_buf struct buf b = BUF_INIT(4096);
+	struct oid_hex hex = oid_hex(tree);
+	const struct predicate_member m[] = {
+		{"outcome", undone ? "brought back" : "discarded"}, {"tree", hex.s}};
+	struct ledger_event ev = {.kind = EVENT_DISCARDED,
+		.env_id = v->id,
+		.env_name = v->name,
+		.predicate_type = PREDICATE_EVENT,
+		.subjects = {{.name = "tree", .algorithm = "gitTree", .value = hex.s}},
+		.subjects_n = 1,
+		.title = undone ? "bring back what was discarded" : "discard what is staged"};
+
+	clock_gettime(CLOCK_REALTIME, &ev.time);
+	predicate_plain(m, ARRAY_SIZE(m), &b);
+	ev.predicate = buf_str(&b);
+	return b.failed ? land_no_memory(e) : env_event(v, &ev, e);
+}
+
+int land_discard(struct env *v, struct err *e)
+{
+	cleanup_changes struct changes c = {0};
+	int rc;
+
+	if ((rc = land_tip(v, e)) < 0 || (rc = env_changes(v, &c, false, e)) < 0)
+		return rc;
+	if (c.n == 0 && c.ignored == 0)
+		return err_invalid(e, "nothing is staged in %s", v->name);
+	rc = env_drop_layers(v, e);
+	return rc < 0 ? rc : note_discard(v, &c.tree, false, e);
+}
+
+int land_undo_discard(struct env *v, struct err *e)
+{
+	cleanup_changes struct changes c = {0};
+	int rc = land_tip(v, e);
+
+	if (rc == 0)
+		rc = env_undo_layers(v, e);
+	if (rc == 0)
+		rc = env_changes(v, &c, false, e);
+	return rc < 0 ? rc : note_discard(v, &c.tree, true, e);
+}
