@@ -97,14 +97,40 @@ int croft_policy_set(struct croft *c, const char *run, const struct croft_policy
 /* ---- environment ---- */
 
 struct croft_env_options {
-	bool discard;        /* changes to the workspace are thrown away */
+	bool discard;       /* changes to the workspace are thrown away */
+	bool prefer_staged; /* as staged, where the tier that was chosen can; else in place, recorded */
+	bool staged;    /* name NULL: changes are kept for review, as an environment of their own */
+	bool read_only; /* a named one: look, change nothing; beside a writer */
+	bool as_test;   /* what is executed is a test: its result is evidence */
 	bool allow_degraded; /* accept what the machine cannot enforce; recorded */
 };
+
+/* How a named environment begins. Zero-initialise; unset members mean "as usual". */
+struct croft_new_options {
+	const char *from; /* a revision; NULL: HEAD */
+	bool dirty;       /* with what is not committed */
+	const char *agent, *model, *task;
+	const char *const *args; /* policy options as they were given: used again by every exec */
+	void (*progress)(void *arg, unsigned percent);
+	void *progress_arg;
+};
+
+/* Make one, from the directory that p was loaded for. *ret: a report. Caller frees. */
+int croft_env_new(struct croft *c, const char *name, struct croft_policy *p,
+	const struct croft_new_options *o, enum croft_format f, char **ret);
+/* The options `croft_env_new` was given and the directory; for loading its policy again. */
+int croft_env_args(struct croft *c, const char *name, char **ret_directory, char ***ret_args);
 
 /* An unnamed, short-lived environment when name is NULL. p is borrowed until it is closed. */
 int croft_env_open(struct croft *c, const char *name, struct croft_policy *p,
 	const struct croft_env_options *o, struct croft_env **ret);
 void croft_env_close(struct croft_env *e);
+/* The name of the environment that holds what was staged; NULL: nothing was. */
+const char *croft_env_name(const struct croft_env *e);
+/* Why the record of the last command is not in the ledger yet; NULL when it is. */
+const char *croft_env_problem(const struct croft_env *e);
+/* What should be told about it (recovered, left out), one sentence a line; "" when nothing. */
+const char *croft_env_notes(struct croft_env *e);
 /* What would be set up, in order. */
 int croft_env_plan(struct croft_env *e, const char *const *argv, enum croft_format f, char **ret);
 
@@ -140,6 +166,128 @@ int croft_receipt_exit(const struct croft_receipt *r); /* as the shell would see
 const char *croft_receipt_id(const struct croft_receipt *r);
 const char *croft_receipt_json(struct croft_receipt *r);
 const char *croft_receipt_text(struct croft_receipt *r, bool verbose);
+
+/* ---- environments: looking, keeping, forking. Reports: caller frees *ret ---- */
+
+int croft_env_list(struct croft *c, bool all, enum croft_format f, char **ret);
+int croft_env_status(struct croft *c, const char *name, enum croft_format f, char **ret);
+/* One line an event; the last n (0: all). */
+int croft_env_log(struct croft *c, const char *name, size_t n, enum croft_format f, char **ret);
+int croft_env_snapshot(struct croft *c, const char *name, const char *label, char **ret);
+int croft_env_restore(struct croft *c, const char *name, const char *label, char **ret);
+int croft_env_fork(struct croft *c, const char *name, const char *fresh, char **ret);
+int croft_env_remove(struct croft *c, const char *name, bool force, char **ret);
+/* Reclaim what is provably landed or discarded, and what crashes left. */
+int croft_gc(struct croft *c, bool dry_run, enum croft_format f, char **ret);
+
+/* ---- review ---- */
+
+enum croft_diff_what { CROFT_DIFF_HUNKS, CROFT_DIFF_STAT, CROFT_DIFF_NAMES };
+
+struct croft_diff_options {
+	enum croft_diff_what what;
+	bool since_review; /* only what changed after the last review */
+	bool color;
+	const char *const *paths; /* only these; NULL: all */
+};
+
+int croft_diff(struct croft *c, const char *name, const struct croft_diff_options *o,
+	enum croft_format f, char **ret);
+/* Several environments on one task, side by side. */
+int croft_compare(
+	struct croft *c, const char *const *names, size_t n, enum croft_format f, char **ret);
+
+/*
+ * A review walks hunks (or whole files: binary, mode, deletion) and collects decisions; saving binds
+ * them to the tree that was shown, and records them.
+ */
+struct croft_review;
+enum croft_decision {
+	CROFT_UNDECIDED,
+	CROFT_ACCEPTED,
+	CROFT_REJECTED,
+	CROFT_EDITED, /* accepted with another content */
+};
+struct croft_review_item {
+	const char *path;                /* made printable */
+	const char *title;               /* "modified, 3 hunks", "new symlink -> x" … */
+	const char *text;                /* the hunk as a diff, made printable */
+	const char *warnings;            /* "runs on your machine: Git hook" …, "" when none */
+	size_t file, files, hunk, hunks; /* counted from 0; hunks 0: the file as a whole */
+	bool editable, refused;          /* refused: it cannot land, whatever is decided */
+	bool runs;                       /* on this machine, once landed: decide by itself */
+	enum croft_decision decision;
+	const char *comment;
+};
+int croft_review_open(
+	struct croft *c, const char *name, bool since_review, struct croft_review **ret);
+void croft_review_close(struct croft_review *r);
+size_t croft_review_count(const struct croft_review *r);
+const struct croft_review_item *croft_review_at(struct croft_review *r, size_t i);
+/* Is the item about this path of the workspace (as it is, not as shown)? 2: yes; 1: it is below; 0. */
+int croft_review_is(const struct croft_review *r, size_t i, const char *path);
+/* Denials, network, commands of the environment, for the reviewer's eye; several lines. */
+const char *croft_review_context(struct croft_review *r);
+int croft_review_decide(struct croft_review *r, size_t i, enum croft_decision d);
+/* The hunk's lines (as of croft_review_text) in another wording; comment NULL: unchanged. */
+const char *croft_review_text(struct croft_review *r, size_t i);
+int croft_review_edit(struct croft_review *r, size_t i, const char *text);
+int croft_review_comment(struct croft_review *r, size_t i, const char *comment);
+/* Record the decisions; refused when the environment changed meanwhile. Caller frees *ret. */
+int croft_review_save(struct croft_review *r, enum croft_format f, char **ret);
+
+/* ---- landing ---- */
+
+enum croft_land { CROFT_LAND_WORKTREE, CROFT_LAND_COMMIT, CROFT_LAND_SQUASH, CROFT_LAND_PATCH };
+
+struct croft_apply_options {
+	enum croft_land how;
+	const char *branch, *message, *tree;
+	const char *const *paths;
+	bool flagged; /* also files that run on this machine and were not reviewed */
+	bool dry_run, sign;
+};
+
+/* On failure *ret is NULL, or lines that say what conflicts and what to do about it. */
+int croft_apply(struct croft *c, const char *name, const struct croft_apply_options *o,
+	enum croft_format f, char **ret);
+int croft_revert(struct croft *c, const char *name, bool commit, enum croft_format f, char **ret);
+int croft_discard(struct croft *c, const char *name, bool undo, char **ret);
+
+/* ---- evidence ---- */
+
+/* event 0: all. */
+int croft_evidence_show(struct croft *c, const char *name, unsigned long long event,
+	enum croft_format f, char **ret);
+/* what: an environment, an id, a ref or a landed commit. key_file: PEM, or NULL. 0 good, 1 bad. */
+int croft_evidence_verify(
+	struct croft *c, const char *what, const char *key_file, enum croft_format f, char **ret);
+int croft_evidence_key(struct croft *c, enum croft_format f, char **ret);
+int croft_evidence_push(
+	struct croft *c, const char *remote, const char *const *names, bool all, char **ret);
+int croft_evidence_fetch(
+	struct croft *c, const char *remote, const char *const *names, bool all, char **ret);
+
+struct croft_export_options {
+	const char *directory;    /* made; refused when it holds anything */
+	bool output;              /* with captured output */
+	bool git_ai, agent_trace; /* also write refs/notes/ai, .agent-trace records */
+};
+int croft_evidence_export(
+	struct croft *c, const char *name, const struct croft_export_options *o, char **ret);
+/* Does every commit of the range have the evidence that the gate asks for? 0 yes, 1 no. */
+int croft_evidence_check(struct croft *c, const char *gate_file, const char *range,
+	const char *sarif_file, enum croft_format f, char **ret);
+
+struct croft_replay_options {
+	unsigned long long event;    /* 0: all commands; else this one, after those before it */
+	struct croft_policy *policy; /* a candidate; NULL: as recorded */
+	bool keep;                   /* the fresh environment */
+	bool verbose;                /* the commands' output to standard error */
+};
+/* Run recorded commands again in a fresh environment. 0: every claim holds, 1: not. */
+int croft_replay(struct croft *c, const char *name, const struct croft_replay_options *o,
+	enum croft_format f, char **ret);
 
 /* ---- secrets ---- */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* libcroft: handles, environments, execution. Policy and questions are in files of their own. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,6 +9,7 @@
 #include "api/internal.h"
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "core/env_exec.h"
 #include "core/learn.h"
 #include "core/run.h"
 #include "core/state.h"
@@ -43,10 +45,9 @@ int croft_env_open(struct croft *c, const char *name, struct croft_policy *p,
 	const struct croft_env_options *o, struct croft_env **ret)
 {
 	struct croft_env *e;
+	int r = 0;
 
 	c->err = ERR_INIT;
-	if (name)
-		return err_invalid(&c->err, "named environments are not available in this version");
 	e = calloc(1, sizeof(*e));
 	if (!e)
 		return err_set(&c->err, ENOMEM, "open environment");
@@ -54,13 +55,60 @@ int croft_env_open(struct croft *c, const char *name, struct croft_policy *p,
 	e->policy = p;
 	if (o)
 		e->options = *o;
+	if (name) {
+		e->named = calloc(1, sizeof(*e->named));
+		r = e->named ? env_open(e->named, name,
+				       e->options.read_only ? ENV_LOCK_READ : ENV_LOCK_WRITE,
+				       &c->err)
+			     : err_set(&c->err, ENOMEM, "open environment");
+		if (r < 0) {
+			free(e->named);
+			free(e);
+			return r;
+		}
+	}
 	*ret = e;
 	return 0;
 }
 
 void croft_env_close(struct croft_env *e)
 {
+	if (!e)
+		return;
+	if (e->named)
+		env_done(e->named);
+	if (e->run)
+		env_run_done(e->run);
+	free(e->named);
+	free(e->run);
+	free(e->notes);
 	free(e);
+}
+
+const char *croft_env_name(const struct croft_env *e)
+{
+	if (e->named)
+		return e->named->name;
+	return e->run && e->run->kept ? e->run->env.name : NULL;
+}
+
+const char *croft_env_problem(const struct croft_env *e)
+{
+	const struct env *v = e->named ? e->named : e->run ? &e->run->env : NULL;
+
+	return v && v->problem[0] ? v->problem : NULL;
+}
+
+const char *croft_env_notes(struct croft_env *e)
+{
+	const struct env *v = e->named ? e->named : e->run ? &e->run->env : NULL;
+	cleanup_buf struct buf b = BUF_INIT(1u << 20);
+
+	for (size_t i = 0; v && i < v->notes.n; i++)
+		buf_addf(&b, "%s\n", v->notes.v[i]);
+	free(e->notes);
+	e->notes = buf_take(&b);
+	return e->notes ? e->notes : "";
 }
 
 static struct run_request request_of(const struct croft_env *e, const char *const *argv)
@@ -80,6 +128,13 @@ static struct run_request request_of(const struct croft_env *e, const char *cons
 	};
 }
 
+/* Does a command without a named environment get one of its own? */
+static bool stages(const struct croft_env *e)
+{
+	return e->options.staged ||
+	       (e->options.prefer_staged && e->policy->policy.tier != TIER_PROCESS);
+}
+
 int croft_env_plan(struct croft_env *e, const char *const *argv, enum croft_format f, char **ret)
 {
 	struct run_request q = request_of(e, argv);
@@ -89,7 +144,15 @@ int croft_env_plan(struct croft_env *e, const char *const *argv, enum croft_form
 	int r;
 
 	e->croft->err = ERR_INIT;
-	r = run_plan(&p, &q, &live, &e->croft->err);
+	if (stages(e)) {
+		cleanup_free char *state = NULL;
+
+		if (env_state_dir(&state, NULL, &e->croft->err) < 0)
+			return -e->croft->err.errnum;
+		r = env_run_plan(&p, &q, state, &live, &e->croft->err);
+	} else {
+		r = run_plan(&p, &q, &live, &e->croft->err);
+	}
 	if (r < 0)
 		return r;
 	if (f == CROFT_JSON) {
@@ -126,6 +189,60 @@ static void remember(struct croft_env *e, struct receipt *r)
 		receipt_degrade(r, "croft why will not know this run: %s", ignored.msg);
 }
 
+/* Where the user is, when that is in the workspace; else its top. */
+static const char *cwd_in(const struct env *v, const struct croft_policy *p)
+{
+	size_t n = strlen(v->workspace);
+
+	return strncmp(p->cwd, v->workspace, n) == 0 && p->cwd[n] == '/' ? p->cwd : NULL;
+}
+
+static int run_staged(struct croft_env *e, struct run_request *q, struct croft_receipt *r)
+{
+	cleanup_free char *state = NULL;
+	int rc;
+
+	e->run = calloc(1, sizeof(*e->run));
+	if (!e->run)
+		return err_set(&e->croft->err, ENOMEM, "stage the run");
+	if (env_state_dir(&state, NULL, &e->croft->err) < 0)
+		return -e->croft->err.errnum;
+	rc = env_run(e->run, q, state, &r->receipt, &e->croft->err);
+	/* Nothing is written in place because staging is not to be had: that is for the user to say. */
+	if (rc < 0 && e->croft->err.boundary) {
+		size_t n = strlen(e->croft->err.msg);
+
+		snprintf(e->croft->err.msg + n, sizeof(e->croft->err.msg) - n,
+			"; or let it write in place, with --direct");
+	}
+	return rc;
+}
+
+static int run_in(struct croft_env *e, struct run_request *q, const struct croft_input *in,
+	struct croft_receipt *r)
+{
+	if (e->named) {
+		struct env_exec x = {.policy = q->policy,
+			.cwd = cwd_in(e->named, e->policy),
+			.argv = q->argv,
+			.environ = q->environ,
+			.stdio = {in->fd[0], in->fd[1], in->fd[2]},
+			.own_stdio = in->own_fds,
+			.as_test = e->options.as_test,
+			.read_only = e->options.read_only,
+			.allow_degraded = q->allow_degraded,
+			.label = in->label};
+
+		return env_exec(e->named, &x, &r->receipt, &e->croft->err);
+	}
+	if (stages(e))
+		return run_staged(e, q, r);
+	if (e->options.prefer_staged)
+		receipt_degrade(&r->receipt,
+			"changes were made in place: the process tier cannot stage them");
+	return run_command(&r->receipt, q, &e->croft->err);
+}
+
 static int execute(struct croft_env *e, const char *name, const struct croft_input *in,
 	struct learn *learn, struct croft_receipt **ret)
 {
@@ -152,7 +269,7 @@ static int execute(struct croft_env *e, const char *name, const struct croft_inp
 		free(r);
 		return err_set(err, ENOMEM, "start");
 	}
-	rc = run_command(&r->receipt, &q, err);
+	rc = run_in(e, &q, in, r);
 	if (rc < 0) {
 		croft_receipt_free(r);
 		return rc;

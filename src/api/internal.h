@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "base/err.h"
+#include "core/env_run.h"
 #include "core/receipt.h"
 #include "croft.h"
 #include "policy/policy.h"
@@ -26,6 +27,9 @@ struct croft_env {
 	struct croft *croft;
 	struct croft_policy *policy; /* borrowed */
 	struct croft_env_options options;
+	struct env *named;   /* owned; NULL: none */
+	struct env_run *run; /* owned; of a staged run */
+	char *notes;
 };
 
 struct croft_receipt {

@@ -18,6 +18,27 @@ int cmd_deny(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_prove(int argc, char **argv);
 int cmd_secret(int argc, char **argv);
+int cmd_new(int argc, char **argv);
+int cmd_exec(int argc, char **argv);
+int cmd_shell(int argc, char **argv);
+int cmd_ls(int argc, char **argv);
+int cmd_status(int argc, char **argv);
+int cmd_log(int argc, char **argv);
+int cmd_snapshot(int argc, char **argv);
+int cmd_restore(int argc, char **argv);
+int cmd_fork(int argc, char **argv);
+int cmd_rm(int argc, char **argv);
+int cmd_gc(int argc, char **argv);
+int cmd_diff(int argc, char **argv);
+int cmd_compare(int argc, char **argv);
+int cmd_review(int argc, char **argv);
+int cmd_apply(int argc, char **argv);
+int cmd_revert(int argc, char **argv);
+int cmd_discard(int argc, char **argv);
+int cmd_evidence(int argc, char **argv);
+int cmd_evidence_export(int argc, char **argv);
+int cmd_evidence_check(int argc, char **argv);
+int cmd_replay(int argc, char **argv);
 
 /* Print "croft: sentence" and return the status that stands for the failure. */
 int cli_fail(struct croft *c);
@@ -51,5 +72,11 @@ struct opt {
  * remaining word, or -1 after a printed usage error.
  */
 int opt_parse(const char *cmd, int argc, char **argv, const struct opt *opts, int opts_n);
+/*
+ * For commands whose words are all their own: options may come before, between and after them. The
+ * words are moved to the end of argv; returns the index of the first, or -1.
+ */
+#define OPT_WORDS_MAX 4096
+int opt_parse_words(const char *cmd, int argc, char **argv, const struct opt *opts, int opts_n);
 
 #endif

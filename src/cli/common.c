@@ -80,8 +80,8 @@ int common_policy(const char *cmd, struct common *c, struct common_storage *st,
 		{"observe", c->observe},
 	};
 
-	if (c->direct && c->discard) {
-		cli_usage(cmd, "--direct and --discard exclude each other");
+	if (c->direct + c->discard + c->staged > 1) {
+		cli_usage(cmd, "--direct, --staged and --discard exclude each other");
 		return -1;
 	}
 	st->set = c->set;

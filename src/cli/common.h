@@ -9,7 +9,7 @@ struct common {
 	const char *tier, *policy, *profile, *workspace;
 	const char *memory, *cpus, *pids, *disk, *timeout, *observe;
 	struct opt_list read, write, deny, hosts, use, secrets, publish, host_ports, env, set;
-	bool discard, direct, allow_degraded, help, quiet, verbose;
+	bool discard, direct, staged, allow_degraded, help, quiet, verbose;
 	const char *json;
 };
 
@@ -27,5 +27,8 @@ struct common_storage {
 int common_policy(const char *cmd, struct common *c, struct common_storage *st,
 	struct croft_policy_options *ret);
 extern const char common_help[];
+
+/* Run a command in an environment with our descriptors, and tell how it went (cli/run.c). */
+int run_execute(struct croft *c, struct croft_env *env, const struct common *o, char **argv);
 
 #endif

@@ -17,7 +17,22 @@ static const char usage[] =
 	"\n"
 	"usage: croft COMMAND [OPTIONS]\n"
 	"\n"
+	"run\n"
 	"  run [OPTIONS] [--] CMD…      run one command in a sandbox\n"
+	"  new NAME                     make an environment: a lasting workspace, its changes "
+	"staged\n"
+	"  exec NAME [--] CMD…          run a command in it       shell NAME   a shell in it\n"
+	"  snapshot, restore, fork      keep its state, go back to it, go on from it twice\n"
+	"  ls, status NAME, log NAME    what there is, what is staged, what happened\n"
+	"  rm NAME, gc                  remove one; reclaim what is of no use any more\n"
+	"review\n"
+	"  diff NAME, compare A B…      what was changed\n"
+	"  review NAME                  walk the changes and decide, hunk by hunk\n"
+	"  apply, revert, discard NAME  land what was accepted; take it back out; throw it away\n"
+	"  evidence show|verify|export|push|fetch|check|key\n"
+	"                               the signed record of what was done\n"
+	"  replay NAME [N]              do recorded commands still give what they gave?\n"
+	"boundary\n"
 	"  policy show|check|explain|diff|trust|learn|set\n"
 	"                               see, test, approve and derive policies\n"
 	"  secret set|ls|rm             credentials that sandboxes use and never see\n"
@@ -33,16 +48,19 @@ static const struct {
 	const char *name;
 	int (*run)(int argc, char **argv);
 } commands[] = {
-	{"run", cmd_run}, {"policy", cmd_policy}, {"why", cmd_why}, {"doctor", cmd_doctor},
-	{"prove", cmd_prove}, {"secret", cmd_secret}, {"pending", cmd_pending},
-	{"allow", cmd_allow}, {"deny", cmd_deny},
+	{"run", cmd_run}, {"exec", cmd_exec}, {"new", cmd_new}, {"shell", cmd_shell},
+	{"ls", cmd_ls}, {"status", cmd_status}, {"log", cmd_log}, {"diff", cmd_diff},
+	{"compare", cmd_compare}, {"review", cmd_review}, {"apply", cmd_apply},
+	{"revert", cmd_revert}, {"discard", cmd_discard}, {"snapshot", cmd_snapshot},
+	{"restore", cmd_restore}, {"fork", cmd_fork}, {"rm", cmd_rm}, {"gc", cmd_gc},
+	{"evidence", cmd_evidence}, {"replay", cmd_replay}, {"policy", cmd_policy},
+	{"why", cmd_why}, {"doctor", cmd_doctor}, {"prove", cmd_prove}, {"secret", cmd_secret},
+	{"pending", cmd_pending}, {"allow", cmd_allow}, {"deny", cmd_deny},
 	{"probe", croft_probe_main}, /* inside a sandbox only: one escape attempt */
 };
 
 /* Commands of later versions: known words, so that the answer is clear. */
-static const char *const later[] = {"new", "exec", "shell", "ls", "status", "log", "diff", "review",
-	"apply", "discard", "snapshot", "restore", "fork", "rm", "gc", "evidence", "image", "serve",
-	"mcp", "oci"};
+static const char *const later[] = {"image", "serve", "mcp", "oci"};
 
 int cli_fail(struct croft *c)
 {

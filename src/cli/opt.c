@@ -120,3 +120,25 @@ int opt_parse(const char *cmd, int argc, char **argv, const struct opt *opts, in
 	}
 	return argc;
 }
+
+int opt_parse_words(const char *cmd, int argc, char **argv, const struct opt *opts, int opts_n)
+{
+	char *words[OPT_WORDS_MAX];
+	int n = 0, i;
+
+	for (i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+		if (argv[i][0] == '-' && argv[i][1]) {
+			if (parse_one(cmd, argc, argv, &i, opts, opts_n) < 0)
+				return -1;
+		} else if (n < OPT_WORDS_MAX) {
+			words[n++] = argv[i];
+		} else {
+			cli_usage(cmd, "more than %d words", OPT_WORDS_MAX);
+			return -1;
+		}
+	}
+	for (i += i < argc; i < argc && n < OPT_WORDS_MAX; i++)
+		words[n++] = argv[i];
+	memcpy(argv + argc - n, words, (size_t)n * sizeof(*words));
+	return argc - n;
+}

@@ -22,7 +22,9 @@ static const char help[] =
 	"goes\n"
 	"to standard error.\n"
 	"\n"
-	"  --direct             write to the workspace in place (the default in this version)\n"
+	"  --staged             keep changes aside for review (the default): croft diff, review, "
+	"apply\n"
+	"  --direct             write to the workspace in place\n"
 	"  --discard            throw every change to the workspace away afterwards\n"
 	"  --dry-run            print what would be set up, in order, and run nothing\n"
 	"  --json FILE|-        write the receipt as JSON\n"
@@ -109,7 +111,22 @@ static void give_stdio(struct croft_input *in)
 	}
 }
 
-static int execute(struct croft *c, struct croft_env *env, const struct common *o, char **argv)
+/* Where the reviewer goes from here. */
+static void tell_staged(struct croft_env *env, bool quiet)
+{
+	const char *name = croft_env_name(env);
+
+	if (!quiet)
+		fputs(croft_env_notes(env), stderr);
+	if (name && !quiet)
+		fprintf(stderr,
+			"croft: changes are staged as %s: croft diff %s, croft review %s, croft "
+			"apply %s, "
+			"croft discard %s\n",
+			name, name, name, name, name);
+}
+
+int run_execute(struct croft *c, struct croft_env *env, const struct common *o, char **argv)
 {
 	struct croft_input in = {.argv = (const char *const *)argv, .fd = {0, 1, 2}};
 	struct json_out json = {.fd = -1};
@@ -126,6 +143,9 @@ static int execute(struct croft *c, struct croft_env *env, const struct common *
 	code = croft_receipt_exit(r);
 	if (!o->quiet)
 		fputs(croft_receipt_text(r, o->verbose), stderr);
+	if (croft_env_problem(env)) /* a failure of ours, however quiet we shall be */
+		fprintf(stderr, "croft: what was done is not in the ledger yet, but kept: %s\n",
+			croft_env_problem(env));
 	if (write_json(c, &json, r) != 0)
 		code = CROFT_EXIT_FAILED;
 	close_json(&json);
@@ -138,14 +158,15 @@ int cmd_run(int argc, char **argv)
 	static struct common o;
 	static struct common_storage st;
 	bool dry = false;
-	const struct opt extra[] = {{"dry-run", 0, OPT_FLAG, &dry}};
+	const struct opt extra[] = {
+		{"dry-run", 0, OPT_FLAG, &dry}, {"staged", 0, OPT_FLAG, &o.staged}};
 	struct opt opts[COMMON_OPTS_MAX];
 	struct croft_policy_options po;
 	struct croft_env_options eo;
 	struct croft_policy *p = NULL;
 	struct croft_env *env = NULL;
 	struct croft *c;
-	int code, i = opt_parse("run", argc, argv, opts, common_opts(&o, opts, extra, 1));
+	int code, i = opt_parse("run", argc, argv, opts, common_opts(&o, opts, extra, 2));
 
 	if (i < 0)
 		return CROFT_EXIT_FAILED;
@@ -159,11 +180,16 @@ int cmd_run(int argc, char **argv)
 		return CROFT_EXIT_FAILED;
 	if (!(c = croft_new()))
 		return CROFT_EXIT_FAILED;
-	eo = (struct croft_env_options){.discard = o.discard, .allow_degraded = o.allow_degraded};
+	eo = (struct croft_env_options){.discard = o.discard,
+		.staged = o.staged,
+		.prefer_staged = !o.direct && !o.discard,
+		.allow_degraded = o.allow_degraded};
 	if (croft_policy_load(c, &po, &p) < 0 || croft_env_open(c, NULL, p, &eo, &env) < 0)
 		code = cli_fail(c);
 	else
-		code = dry ? dry_run(c, env, argv + i, o.json) : execute(c, env, &o, argv + i);
+		code = dry ? dry_run(c, env, argv + i, o.json) : run_execute(c, env, &o, argv + i);
+	if (env && !dry)
+		tell_staged(env, o.quiet);
 	croft_env_close(env);
 	croft_policy_free(p);
 	croft_free(c);

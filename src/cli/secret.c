@@ -179,39 +179,22 @@ static int print_help(void)
 }
 
 /* Options may stand before and after the names: "set NAME --from-file F" is how people write it. */
-static int parse(struct secret_cmd *sc, int argc, char **argv, char **ret_words)
+static int parse(struct secret_cmd *sc, int argc, char **argv)
 {
 	const struct opt opts[] = {{"from-file", 0, OPT_VALUE, &sc->file},
 		{"from-command", 0, OPT_VALUE, &sc->command}, {"from-env", 0, OPT_VALUE, &sc->env},
 		{"json", 0, OPT_FLAG, &sc->json}, {"help", 'h', OPT_FLAG, &sc->help}};
-	int n = 0;
 
-	while (argc > 1) {
-		int i = opt_parse("secret", argc, argv, opts, sizeof(opts) / sizeof(opts[0]));
-
-		if (i < 0)
-			return -1;
-		if (i < argc && strcmp(argv[i - 1], "--") == 0) {
-			while (i < argc)
-				ret_words[n++] = argv[i++];
-			break;
-		}
-		if (i >= argc)
-			break;
-		ret_words[n++] = argv[i];
-		argc -= i;
-		argv += i;
-	}
-	return n;
+	return opt_parse_words("secret", argc, argv, opts, sizeof(opts) / sizeof(opts[0]));
 }
 
-static int dispatch(size_t which, int argc, char **argv, char **words)
+static int dispatch(size_t which, int argc, char **argv)
 {
 	struct secret_cmd sc = {0};
-	int n = parse(&sc, argc, argv, words), code;
+	int i = parse(&sc, argc, argv), code;
 	struct croft *c;
 
-	if (n < 0)
+	if (i < 0)
 		return CROFT_EXIT_FAILED;
 	if (sc.help)
 		return print_help();
@@ -225,31 +208,19 @@ static int dispatch(size_t which, int argc, char **argv, char **words)
 		fprintf(stderr, "croft: out of memory\n");
 		return CROFT_EXIT_FAILED;
 	}
-	code = commands[which].run(c, &sc, n, words);
+	code = commands[which].run(c, &sc, argc - i, argv + i);
 	croft_free(c);
 	return code;
 }
 
 int cmd_secret(int argc, char **argv)
 {
-	char **words;
-	int code;
-
 	if (argc < 2)
 		return cli_usage("secret", "say what: set, ls or rm");
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
 		return print_help();
-	for (size_t i = 0; i < COMMANDS_N; i++) {
-		if (strcmp(argv[1], commands[i].name) != 0)
-			continue;
-		words = calloc((size_t)argc + 1, sizeof(*words));
-		if (!words) {
-			fprintf(stderr, "croft: out of memory\n");
-			return CROFT_EXIT_FAILED;
-		}
-		code = dispatch(i, argc - 1, argv + 1, words);
-		free(words);
-		return code;
-	}
+	for (size_t i = 0; i < COMMANDS_N; i++)
+		if (strcmp(argv[1], commands[i].name) == 0)
+			return dispatch(i, argc - 1, argv + 1);
 	return cli_usage("secret", "there is no \"%.60s\"; it is set, ls or rm", argv[1]);
 }

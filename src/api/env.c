@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* libcroft: named environments. Making, listing, keeping, forking, removing. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/internal.h"
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "core/env.h"
+#include "core/env_gc.h"
+#include "core/env_report.h"
+#include "core/env_run.h"
+#include "engine/engine.h"
+
+#define REPORT_MAX (64u << 20)
+
+static int give(struct croft *c, struct buf *b, char **ret)
+{
+	*ret = buf_take(b);
+	return *ret ? 0 : err_set(&c->err, ENOMEM, "write the report");
+}
+
+static size_t count(const char *const *v)
+{
+	size_t n = 0;
+
+	while (v && v[n])
+		n++;
+	return n;
+}
+
+/* Can the workspace be staged here, or must it be copied? Asked once, by the policy's tier. */
+static bool needs_copy(const struct croft_policy *p)
+{
+	struct err why = ERR_INIT;
+
+	if (p->policy.tier == TIER_PROCESS)
+		return true;
+	return p->policy.tier == TIER_AUTO && p->policy.threat != THREAT_HOSTILE &&
+	       engine_namespace.probe(&why) < 0;
+}
+
+int croft_env_new(struct croft *c, const char *name, struct croft_policy *p,
+	const struct croft_new_options *o, enum croft_format f, char **ret)
+{
+	cleanup_buf struct buf b = BUF_INIT(REPORT_MAX), text = BUF_INIT(REPORT_MAX);
+	cleanup_free char *state = NULL;
+	struct env_new n = {.name = name,
+		.workspace = p->workspace,
+		.home = p->home,
+		.from = o->from,
+		.dirty = o->dirty,
+		.copy = needs_copy(p),
+		.args = (char *const *)(uintptr_t)o->args,
+		.args_n = count(o->args),
+		.agent = o->agent,
+		.model = o->model,
+		.task = o->task,
+		.policy_digest = p->policy.digest.hex,
+		.tier = policy_tier_names[p->policy.tier],
+		.progress = o->progress,
+		.progress_arg = o->progress_arg};
+	struct env v;
+
+	c->err = ERR_INIT;
+	if (env_state_dir(&state, NULL, &c->err) < 0)
+		return -c->err.errnum;
+	policy_canonical(&p->policy, &text);
+	n.state_dir = state;
+	n.policy_text = buf_str(&text);
+	if (env_create(&v, &n, &c->err) < 0)
+		return -c->err.errnum;
+	if (f == CROFT_JSON)
+		env_report_json(&v, NULL, &b);
+	else
+		env_report_new(&v, &b);
+	env_done(&v);
+	return give(c, &b, ret);
+}
+
+int croft_env_args(struct croft *c, const char *name, char **ret_directory, char ***ret_args)
+{
+	cleanup_env struct env v;
+	char **args;
+	size_t n = 0;
+
+	c->err = ERR_INIT;
+	env_init(&v);
+	if (env_open(&v, name, ENV_LOCK_READ, &c->err) < 0)
+		return -c->err.errnum;
+	args = calloc(v.args.n + 2 * v.base.objects.n + 3, sizeof(*args));
+	*ret_directory = strdup(v.kind == ENV_COPY ? v.copy : v.workspace);
+	if (!args || !*ret_directory)
+		return err_set(&c->err, ENOMEM, "read the environment's options");
+	for (size_t i = 0; i < v.args.n; i++)
+		args[n++] = take_ptr(v.args.v[i]);
+	v.args.n = 0;
+	/* A copy's repository refers to the host's objects where they are. */
+	for (size_t i = 0; v.kind == ENV_COPY && i < v.base.objects.n; i++) {
+		args[n++] = strdup("--read");
+		args[n++] = strdup(v.base.objects.v[i]);
+	}
+	/* And it is the environment's own. */
+	if (v.kind == ENV_COPY) {
+		args[n++] = strdup("--write");
+		if (asprintf(&args[n], "%s/.git", v.copy) < 0)
+			return err_set(&c->err, ENOMEM, "read the environment's options");
+	}
+	*ret_args = args;
+	return 0;
+}
+
+int croft_env_list(struct croft *c, bool all, enum croft_format f, char **ret)
+{
+	cleanup_buf struct buf b = BUF_INIT(REPORT_MAX);
+	cleanup_strlist struct strlist notes = STRLIST_INIT(4096);
+
+	c->err = ERR_INIT;
+	if (env_run_adopt(&notes, &c->err) < 0 ||
+		env_report_list(all, f == CROFT_JSON, &notes, &b, &c->err) < 0)
+		return -c->err.errnum;
+	return give(c, &b, ret);
+}
+
+int croft_env_status(struct croft *c, const char *name, enum croft_format f, char **ret)
+{
+	cleanup_buf struct buf b = BUF_INIT(REPORT_MAX);
+	cleanup_changes struct changes ch = {0};
+	cleanup_env struct env v;
+
+	c->err = ERR_INIT;
+	env_init(&v);
+	if (env_open(&v, name, ENV_LOCK_READ, &c->err) < 0 ||
+		env_changes(&v, &ch, false, &c->err) < 0)
+		return -c->err.errnum;
+	if (f == CROFT_JSON)
+		env_report_json(&v, &ch, &b);
+	else
+		env_report_text(&v, &ch, &b);
+	return give(c, &b, ret);
+}
+
+/* Notes and one last sentence. */
+static int told(struct croft *c, const struct env *v, struct buf *b, char **ret)
+{
+	for (size_t i = 0; i < v->notes.n; i++)
+		buf_addf(b, "%s\n", v->notes.v[i]);
+	return give(c, b, ret);
+}
+
+int croft_env_snapshot(struct croft *c, const char *name, const char *label, char **ret)
+{
+	cleanup_buf struct buf b = BUF_INIT(REPORT_MAX);
+	cleanup_env struct env v;
+
+	c->err = ERR_INIT;
+	env_init(&v);
+	if (env_open(&v, name, ENV_LOCK_WRITE, &c->err) < 0 || env_snapshot(&v, label, &c->err) < 0)
+		return -c->err.errnum;
+	buf_addf(&b, "snapshot %s of %s\n", v.snapshots[v.snapshots_n - 1].label, v.name);
+	return told(c, &v, &b, ret);
+}
+
+int croft_env_restore(struct croft *c, const char *name, const char *label, char **ret)
+{
+	cleanup_buf struct buf b = BUF_INIT(REPORT_MAX);
+	cleanup_env struct env v;
+
+	c->err = ERR_INIT;
+	env_init(&v);
+	if (env_open(&v, name, ENV_LOCK_WRITE, &c->err) < 0 || env_restore(&v, label, &c->err) < 0)
+		return -c->err.errnum;
+	buf_addf(&b, "%s is as it was at snapshot %s\n", v.name, label);
+	return told(c, &v, &b, ret);
+}
+
+int croft_env_fork(struct croft *c, const char *name, const char *fresh, char **ret)
+{
+	cleanup_buf struct buf b = BUF_INIT(REPORT_MAX);
+	cleanup_env struct env v, n;
+
+	c->err = ERR_INIT;
+	env_init(&v);
+	env_init(&n);
+	if (env_open(&v, name, ENV_LOCK_WRITE, &c->err) < 0 || env_fork(&n, &v, fresh, &c->err) < 0)
+		return -c->err.errnum;
+	buf_addf(&b, "%s is a fork of %s\n", n.name, v.name);
+	return told(c, &v, &b, ret);
+}
+
+int croft_env_remove(struct croft *c, const char *name, bool force, char **ret)
+{
+	cleanup_buf struct buf b = BUF_INIT(REPORT_MAX);
+	cleanup_env struct env v;
+
+	c->err = ERR_INIT;
+	env_init(&v);
+	if (env_open(&v, name, ENV_LOCK_WRITE, &c->err) < 0 || env_remove(&v, force, &c->err) < 0)
+		return -c->err.errnum;
+	buf_addf(&b, "environment %s is removed; its evidence stays in " LEDGER_REF_PREFIX "%s\n",
+		v.name, v.id);
+	return told(c, &v, &b, ret);
+}
+
+int croft_gc(struct croft *c, bool dry_run, enum croft_format f, char **ret)
+{
+	cleanup_buf struct buf b = BUF_INIT(REPORT_MAX);
+	cleanup_strlist struct strlist notes = STRLIST_INIT(4096);
+	struct gc_report g;
+	int r;
+
+	c->err = ERR_INIT;
+	if (env_run_adopt(&notes, &c->err) < 0)
+		return -c->err.errnum;
+	r = env_gc(&g, dry_run, &c->err);
+	if (r == 0)
+		env_report_gc(&g, &notes, dry_run, f == CROFT_JSON, &b);
+	gc_report_done(&g);
+	return r < 0 ? r : give(c, &b, ret);
+}

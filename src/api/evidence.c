@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* libcroft: evidence. Found, judged, shown, sent and fetched; see core/evidence.h. */
+#include "core/evidence.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "api/internal.h"
+#include "base/cleanup.h"
+
+#define REPORT_MAX_B (256u << 20)
+
+static int give(struct croft *c, struct buf *b, int r, char **ret)
+{
+	char *text;
+
+	if (r < 0)
+		return r;
+	buf_adds(b, "");
+	text = b->data || b->failed ? buf_take(b) : strdup("");
+	if (!text)
+		return err_set(
+			&c->err, EFBIG, "write a report of at most %u MiB", REPORT_MAX_B >> 20);
+	*ret = text;
+	return r;
+}
+
+int croft_evidence_show(struct croft *c, const char *name, unsigned long long event,
+	enum croft_format f, char **ret)
+{
+	cleanup_buf struct buf b = BUF_INIT(REPORT_MAX_B);
+	cleanup_evidence struct evidence v = {0};
+	int r;
+
+	c->err = ERR_INIT;
+	r = evidence_find(&v, name, &c->err);
+	if (r == 0)
+		r = evidence_show(&v, event, f == CROFT_JSON, &b, &c->err);
+	return give(c, &b, r, ret);
+}
+
+int croft_evidence_verify(
+	struct croft *c, const char *what, const char *key_file, enum croft_format f, char **ret)
+{
+	cleanup_buf struct buf b = BUF_INIT(REPORT_MAX_B);
+	cleanup_evidence struct evidence v = {0};
+	int r;
+
+	c->err = ERR_INIT;
+	r = evidence_find_any(&v, what, &c->err);
+	if (r == 0)
+		r = evidence_verify(&v, key_file, f == CROFT_JSON, &b, &c->err);
+	return give(c, &b, r, ret);
+}
+
+int croft_evidence_key(struct croft *c, enum croft_format f, char **ret)
+{
+	cleanup_buf struct buf b = BUF_INIT(REPORT_MAX_B);
+
+	c->err = ERR_INIT;
+	return give(c, &b, evidence_key(f == CROFT_JSON, &b, &c->err), ret);
+}
+
+int croft_evidence_push(
+	struct croft *c, const char *remote, const char *const *names, bool all, char **ret)
+{
+	cleanup_buf struct buf b = BUF_INIT(REPORT_MAX_B);
+
+	c->err = ERR_INIT;
+	return give(c, &b, evidence_push(remote, names, all, &b, &c->err), ret);
+}
+
+/* What was fetched before one was refused is fetched: *ret tells of it even then. */
+int croft_evidence_fetch(
+	struct croft *c, const char *remote, const char *const *names, bool all, char **ret)
+{
+	cleanup_buf struct buf b = BUF_INIT(REPORT_MAX_B);
+	int r;
+
+	c->err = ERR_INIT;
+	r = evidence_fetch(remote, names, all, &b, &c->err);
+	if (r < 0 && b.len)
+		*ret = buf_take(&b);
+	return give(c, &b, r, ret);
+}
+
+int croft_env_log(struct croft *c, const char *name, size_t n, enum croft_format f, char **ret)
+{
+	cleanup_buf struct buf b = BUF_INIT(REPORT_MAX_B);
+	cleanup_evidence struct evidence v = {0};
+	int r;
+
+	c->err = ERR_INIT;
+	r = evidence_find(&v, name, &c->err);
+	if (r == 0)
+		r = evidence_log(&v, n, f == CROFT_JSON, &b, &c->err);
+	return give(c, &b, r, ret);
+}

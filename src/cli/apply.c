@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* croft apply, revert, discard: staged work into the checkout, out again, or away. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+static const char apply_help[] =
+	"usage: croft apply NAME [OPTION…] [PATH…]\n"
+	"\n"
+	"Land what is staged in an environment: what its review accepted, or, without a review, "
+	"all of it,\n"
+	"or only the paths given. Your own changes are kept: text is merged, anything that "
+	"conflicts is refused\n"
+	"and nothing is changed at all.\n"
+	"\n"
+	"  (no option)          into the working tree, nothing is committed\n"
+	"  --commit             the environment's own commits, in your name, then what it did not "
+	"commit\n"
+	"  --squash             one commit\n"
+	"  --branch BRANCH      commits go to BRANCH (made where the environment started if it is "
+	"new);\n"
+	"                       the checkout is left alone\n"
+	"  --patch              print a patch for git apply; nothing is changed\n"
+	"\n"
+	"  -m, --message TEXT   of the commit; else made from the task and the changes\n"
+	"  --sign               sign the commit, as commit.gpgSign would\n"
+	"  --tree OID           refuse unless exactly this tree is staged\n"
+	"  --include-flagged    also files that run on this machine (hooks, rc files, CI) and were "
+	"not reviewed\n"
+	"  --dry-run            say what would land, and change nothing\n"
+	"  --json               the report as JSON\n"
+	"\n"
+	"Commits carry Croft-Env, Croft-Evidence and Assisted-by trailers. croft revert takes it "
+	"out again.\n";
+
+static const char revert_help[] =
+	"usage: croft revert NAME [--commit] [--json]\n"
+	"\n"
+	"Take the last landing of an environment back out: in the working tree, or, when it was "
+	"committed, by\n"
+	"a commit that reverts it. What you changed since is kept; a conflict is refused, and "
+	"nothing changed.\n"
+	"\n"
+	"  --commit             commit the reversal although the landing was not committed\n"
+	"  --json               the report as JSON\n";
+
+static const char discard_help[] = "usage: croft discard NAME [--undo]\n"
+				   "\n"
+				   "Throw away what is staged in an environment; it starts over "
+				   "from where it began. For a week it can\n"
+				   "be brought back.\n"
+				   "\n"
+				   "  --undo               bring back what was discarded last\n";
+
+struct apply_cmd {
+	struct croft_apply_options o;
+	bool commit, squash, patch, undo, json, help;
+};
+
+static int print(const char *text)
+{
+	return fputs(text, stdout) >= 0 && fflush(stdout) == 0 ? 0 : CROFT_EXIT_FAILED;
+}
+
+/* Print the report; on failure the sentence, then what there is to say about it. */
+static int answer(struct croft *c, int rc, char *text)
+{
+	int code = 0;
+
+	if (rc < 0) {
+		code = cli_fail(c);
+		if (text)
+			fputs(text, stderr);
+	} else if (text && print(text) != 0) {
+		fprintf(stderr, "croft: cannot write the report\n");
+		code = CROFT_EXIT_FAILED;
+	}
+	free(text);
+	return code;
+}
+
+static int run_apply(struct croft *c, struct apply_cmd *a, int n, char **words)
+{
+	int modes = a->commit + a->squash + a->patch, rc;
+	char *text = NULL;
+
+	if (n == 0)
+		return cli_usage("apply", "name the environment that should land");
+	if (modes > 1)
+		return cli_usage("apply", "--commit, --squash and --patch exclude each other");
+	a->o.how = a->commit   ? CROFT_LAND_COMMIT
+		   : a->squash ? CROFT_LAND_SQUASH
+		   : a->patch  ? CROFT_LAND_PATCH
+			       : CROFT_LAND_WORKTREE;
+	if (n > 1)
+		a->o.paths = (const char *const *)(words + 1);
+	rc = croft_apply(c, words[0], &a->o, a->json ? CROFT_JSON : CROFT_TEXT, &text);
+	return answer(c, rc, text);
+}
+
+static int run_revert(struct croft *c, struct apply_cmd *a, int n, char **words)
+{
+	char *text = NULL;
+	int rc;
+
+	if (n != 1)
+		return cli_usage("revert", n ? "it takes one environment" : "name the environment");
+	rc = croft_revert(c, words[0], a->commit, a->json ? CROFT_JSON : CROFT_TEXT, &text);
+	return answer(c, rc, text);
+}
+
+static int run_discard(struct croft *c, struct apply_cmd *a, int n, char **words)
+{
+	char *text = NULL;
+	int rc;
+
+	if (n != 1)
+		return cli_usage(
+			"discard", n ? "it takes one environment" : "name the environment");
+	rc = croft_discard(c, words[0], a->undo, &text);
+	return answer(c, rc, text);
+}
+
+static int run(const char *cmd, const char *help, const struct opt *opts, int opts_n,
+	struct apply_cmd *a, int argc, char **argv,
+	int (*go)(struct croft *, struct apply_cmd *, int, char **))
+{
+	int code, i = opt_parse_words(cmd, argc, argv, opts, opts_n);
+	struct croft *c;
+
+	if (i < 0)
+		return CROFT_EXIT_FAILED;
+	if (a->help)
+		return print(help);
+	c = croft_new();
+	if (!c)
+		return CROFT_EXIT_FAILED;
+	code = go(c, a, argc - i, argv + i);
+	croft_free(c);
+	return code;
+}
+
+int cmd_apply(int argc, char **argv)
+{
+	struct apply_cmd a = {0};
+	const struct opt opts[] = {{"commit", 0, OPT_FLAG, &a.commit},
+		{"squash", 0, OPT_FLAG, &a.squash}, {"patch", 0, OPT_FLAG, &a.patch},
+		{"branch", 0, OPT_VALUE, &a.o.branch}, {"message", 'm', OPT_VALUE, &a.o.message},
+		{"tree", 0, OPT_VALUE, &a.o.tree}, {"include-flagged", 0, OPT_FLAG, &a.o.flagged},
+		{"dry-run", 0, OPT_FLAG, &a.o.dry_run}, {"sign", 0, OPT_FLAG, &a.o.sign},
+		{"json", 0, OPT_FLAG, &a.json}, {"help", 'h', OPT_FLAG, &a.help}};
+
+	return run("apply", apply_help, opts, sizeof(opts) / sizeof(opts[0]), &a, argc, argv,
+		run_apply);
+}
+
+int cmd_revert(int argc, char **argv)
+{
+	struct apply_cmd a = {0};
+	const struct opt opts[] = {{"commit", 0, OPT_FLAG, &a.commit},
+		{"json", 0, OPT_FLAG, &a.json}, {"help", 'h', OPT_FLAG, &a.help}};
+
+	return run("revert", revert_help, opts, sizeof(opts) / sizeof(opts[0]), &a, argc, argv,
+		run_revert);
+}
+
+int cmd_discard(int argc, char **argv)
+{
+	struct apply_cmd a = {0};
+	const struct opt opts[] = {
+		{"undo", 0, OPT_FLAG, &a.undo}, {"help", 'h', OPT_FLAG, &a.help}};
+
+	return run("discard", discard_help, opts, sizeof(opts) / sizeof(opts[0]), &a, argc, argv,
+		run_discard);
+}
