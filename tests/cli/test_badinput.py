@@ -60,7 +60,7 @@ def test_help_and_version(p):
 @test
 def test_unknown_subcommand_and_option_suggest(p):
 	contains(refused(p, "rnu", "--", "true"), "croft help")
-	contains(refused(p, "apply", "x"), "not available in this version")
+	contains(refused(p, "serve"), "not available in this version")
 	contains(refused(p, "run", "--dicsard", *RAN), "--discard")
 	contains(refused(p, "run", "--raed", "/x", *RAN), "--read")
 	refused(p, "run", "-Z", *RAN)

@@ -168,6 +168,41 @@ def test_dry_run_shows_capture_and_trust(p):
 	equal(live(p), [], "a dry run listens nowhere")
 
 
+LISTS = """
+import os, ssl
+def read(path):
+    with open(path, "rb") as f: return f.read()
+ca, bundle = read("/.croft/trust/ca.pem"), read(os.environ["SSL_CERT_FILE"])
+assert bundle.endswith(ca) and ca.startswith(b"-----BEGIN"), (ca, bundle[-2000:])
+assert os.stat(os.environ["SSL_CERT_FILE"]).st_size == len(bundle)
+for path in sys.argv[1:]:
+    assert read(path) == bundle, path
+    for write in (lambda: open(path, "ab"), lambda: os.truncate(path, 0), lambda: os.unlink(path)):
+        try: write()
+        except OSError: continue
+        raise AssertionError(path + " was changed")
+    assert read(path) == bundle, path
+ssl.create_default_context(cafile=os.environ["SSL_CERT_FILE"])
+say(len(bundle) - len(ca) - 1)
+"""
+
+
+@test
+def test_trust_files_however_they_come(p):
+	"""Served, or written where FUSE or the mount of a symlink is missing; with and without decoys, and read twice."""
+	need_network("namespace")
+	host = "/etc/ssl/certs/ca-certificates.crt"
+	there = [host] if os.path.isfile(host) and not os.path.islink(host) else []
+	cases = [("", HTTP), ("fuse", HTTP), ("symlink_mount", HTTP), ("", HTTP + "observe: off\n"), ("fuse", HTTP + "observe: off\n"),
+		("", HTTP + "observe: full\n"), ("", HTTP + "threat: hostile\n"), ("symlink_mount", HTTP + "threat: hostile\n")]
+	for forced, words in cases:
+		what = f"{forced} {words.splitlines()[-1]}"
+		r = p.run("--tier", "namespace", "--policy", policy(p, words), "--", "python3", "-c", CONNECT + LISTS, *there,
+			env={"CROFT_FORCE_FAIL": ",".join(filter(None, [*FORCED, forced]))})
+		equal((r.rc, text(r.out).split()), (0, [str(os.path.getsize(host))] if there else text(r.out).split()), f"{what}: {text(r.err)}")
+		equal(r.receipt["enforced"]["decoys"], forced != "fuse" and "off" not in words, what)
+
+
 # ---- receipt ----
 
 @test(tiers=TIERS)

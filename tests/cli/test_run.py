@@ -6,6 +6,7 @@ import glob
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import tempfile
@@ -414,10 +415,18 @@ def test_direct_lists_changed_files(p):
 
 
 @test
-def test_without_direct_or_discard_it_says_which(p):
+def test_without_direct_or_discard_it_is_staged_and_says_so(p):
 	r = p.croft("run", "--", "sh", "-c", "echo x > f").exits(0)
-	check(p.exists("f"), "writes in place by default")
+	check(not p.exists("f"), "writes nothing in place by default")
+	contains(text(r.err), "staged", "stderr")
+	name = re.search(r"staged as (\S+):", text(r.err)).group(1)
+	p.croft("apply", name).exits(0)
+	equal(p.read("f"), b"x\n", "landed")
+	r = p.croft("run", "--direct", "--", "sh", "-c", "echo y > f").exits(0)
+	equal(p.read("f"), b"y\n", "control: in place")
 	contains(text(r.err), "direct", "stderr")
+	r = p.croft("run", "--", "true").exits(0)
+	check("staged as" not in text(r.err), "nothing changed, nothing is kept", r)
 
 
 # ---- rules ----

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# once
 # serial
 """HTTP against the gateway: servers that lie, requests that mean two things, secrets that are sent back."""
 import base64

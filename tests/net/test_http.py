@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# once
 # serial
 """HTTP as it should not be spoken (N13, N15, N17 to N23, N29), and as it should."""
 import json
