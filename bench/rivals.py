@@ -42,6 +42,11 @@ def need(name):
 	return path
 
 
+def staged_argv(site, command):
+	"""As a person types it: changes kept aside."""
+	return [site.croft, "run", "--json", "/dev/null", "--tier", "namespace", "--", *command]
+
+
 def croft_argv(site, command, *options):
 	# The receipt is asked for as JSON, so that its making is measured whether or not it would be kept.
 	return [site.croft, "run", "--direct", "--json", "/dev/null", *options, "--", *command]
@@ -186,6 +191,7 @@ RIVALS = {
 	"plain": lambda s, c: list(c),
 	"croft namespace": lambda s, c: croft_argv(s, c, "--tier", "namespace"),
 	"croft process": lambda s, c: croft_argv(s, c, "--tier", "process"),
+	"croft staged": staged_argv,
 	"bwrap": bwrap_argv,
 	"firejail": firejail_argv,
 	"srt": srt_argv,
