@@ -25,7 +25,7 @@ deps-bench:
 deps-fuzz:
 	@tools/deps fuzz
 
-demo: deps ## run a sample agent in a sandbox and show the receipt
+demo: deps ## let a sample agent misbehave in an environment; review, land and verify its work
 	@echo "building croft"
 	@QUIET=1 tools/build "$(BUILD)"
 	@demo/run "$(BUILD)/croft"
@@ -38,9 +38,10 @@ bench: deps-bench ## measure against bubblewrap and native
 	@tools/build "$(BUILD)"
 	@BUILD="$(BUILD)" CROFT="$(BUILD)/croft" bench/run
 
-soak: deps-test ## 10,000 runs in a row and 500 at once must leave nothing behind
+soak: deps-test ## 10,000 runs in a row, 500 at once, 2,000 rounds of environments: nothing left, nothing lost
 	@tools/build "$(BUILD)"
 	@BUILD="$(BUILD)" CROFT="$(BUILD)/croft" tests/soak/soak.py
+	@BUILD="$(BUILD)" CROFT="$(BUILD)/croft" tests/soak/envs.py
 
 fuzz: deps-fuzz ## fuzz each target for FUZZ_SECONDS (default 60)
 	@tools/build "$(BUILD)-fuzz" fuzz

