@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "core/env.h"
 #include "core/env_gc.h"
+#include "core/env_impl.h"
 #include "core/env_report.h"
 #include "core/env_run.h"
 #include "engine/engine.h"
@@ -88,7 +89,8 @@ int croft_env_args(struct croft *c, const char *name, char **ret_directory, char
 
 	c->err = ERR_INIT;
 	env_init(&v);
-	if (env_open(&v, name, ENV_LOCK_READ, &c->err) < 0)
+	if (env_open_record(&v, name, &c->err) < 0 ||
+		(v.kind == ENV_COPY && env_attach(&v, &c->err) < 0))
 		return -c->err.errnum;
 	args = calloc(v.args.n + 2 * v.base.objects.n + 3, sizeof(*args));
 	*ret_directory = strdup(v.kind == ENV_COPY ? v.copy : v.workspace);

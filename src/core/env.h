@@ -144,8 +144,11 @@ int env_undo_layers(struct env *v, struct err *e);
  * What is staged now. write: blobs and trees go to the store (review, landing), else they are only named.
  */
 int env_changes(struct env *v, struct changes *ret, bool write, struct err *e);
-/* The same, only named, and on the disk afterwards: the overlay itself syncs nothing. */
-int env_settle(struct env *v, struct changes *ret, struct err *e);
+/*
+ * The same, only named, and on the disk afterwards with what was written to its .git after `since`: the
+ * overlay itself syncs nothing. (Ignored directories are not evidence and take their chance.)
+ */
+int env_settle(struct env *v, const struct timespec *since, struct changes *ret, struct err *e);
 
 /* ---- ledger ---- */
 

@@ -19,6 +19,7 @@
 #include "core/env_impl.h"
 #include "git/pack_write.h"
 #include "os/path.h"
+#include "os/tree.h"
 #include "snap/ignored.h"
 #include "snap/scan.h"
 
@@ -221,8 +222,8 @@ static int scan_copied(struct env *v, struct scan *s, struct changes *ret, struc
 	return scan_copy(ret, s, fd, e);
 }
 
-static int changes_in(struct env *v, struct git_store *store, struct changes *ret, bool sync,
-	struct err *e)
+static int changes_in(
+	struct env *v, struct git_store *store, struct changes *ret, bool sync, struct err *e)
 {
 	cleanup_treemap struct treemap *own = NULL;
 	cleanup_fd int live = -1;
@@ -277,9 +278,31 @@ int env_changes(struct env *v, struct changes *ret, bool write, struct err *e)
 	return changes_of(v, ret, write, false, e);
 }
 
-int env_settle(struct env *v, struct changes *ret, struct err *e)
+struct settle {
+	int git;
+	const struct timespec *since;
+	bool sent;
+	int r;
+};
+
+static bool send_new(void *arg, const char *path, const struct stat *st)
 {
-	cleanup_fd int top = -1;
+	struct settle *s = arg;
+	cleanup_fd int fd = -1;
+
+	if (!S_ISREG(st->st_mode) || st->st_ctim.tv_sec < s->since->tv_sec)
+		return true;
+	fd = path_open(s->git, path, O_RDONLY | O_NONBLOCK, PATH_NO_SYMLINKS | PATH_BENEATH);
+	if (fd >= 0)
+		s->r = fd_send_to_disk(fd);
+	s->sent = true;
+	return s->r == 0;
+}
+
+int env_settle(struct env *v, const struct timespec *since, struct changes *ret, struct err *e)
+{
+	struct settle s = {.git = -1, .since = since};
+	cleanup_fd int top = -1, git = -1;
 	int r = changes_of(v, ret, false, true, e);
 
 	if (r < 0 || v->kind == ENV_COPY)
@@ -287,6 +310,11 @@ int env_settle(struct env *v, struct changes *ret, struct err *e)
 	top = env_layer_fd(v, v->layers.n - 1, e);
 	if (top < 0)
 		return top;
-	r = dir_flush(top);
+	git = s.git = path_open(top, ".git", O_RDONLY | O_DIRECTORY, PATH_NO_SYMLINKS);
+	if (git >= 0)
+		tree_walk(git, CHANGES_MAX, send_new, &s);
+	r = s.r;
+	if (r == 0 && (s.sent || ret->n || ret->ignored))
+		r = dir_flush(top);
 	return r < 0 ? err_set(e, -r, "write staged files to the disk") : 0;
 }

@@ -139,16 +139,17 @@ void journal_done(struct journal *j)
 
 int journal_end(struct journal *j, struct env *v, struct receipt *r, struct err *e)
 {
+	cleanup_buf struct buf sealed = BUF_INIT(JOURNAL_EVENT_MAX_B);
 	int rc;
 
 	capture_end(&j->capture);
 	forced_crash("exec.ended");
 	/* From here on the event can be written by anybody who finds this. */
-	rc = journal_seal(j, v, r, e);
+	rc = journal_seal(j, v, r, &sealed, e);
 	if (rc < 0)
 		return rc;
 	forced_crash("record.sealed");
-	rc = journal_event(v, j->dir_fd, j->run_id, e);
+	rc = journal_event(v, j->run_id, &sealed, e);
 	if (rc < 0)
 		return rc;
 	forced_crash("record.event");
@@ -164,10 +165,11 @@ static bool is_run(const char *name)
 
 static int recover_one(struct env *v, int all, const char *run, struct err *e)
 {
-	cleanup_buf struct buf note = BUF_INIT(512);
+	cleanup_buf struct buf note = BUF_INIT(512), sealed = BUF_INIT(JOURNAL_EVENT_MAX_B);
 	cleanup_fd int dir = openat(all, run, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	bool begun = dir >= 0 && faccessat(dir, "started.json", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-	bool sealed = dir >= 0 && faccessat(dir, "event.json", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	bool whole =
+		dir >= 0 && file_read_at(dir, "event", &sealed) == 0 && journal_is_whole(&sealed);
 	int r = 0;
 
 	if (dir < 0)
@@ -178,10 +180,10 @@ static int recover_one(struct env *v, int all, const char *run, struct err *e)
 		v->tip_known = true;
 	}
 	if (begun && !str_eq(v->tip.run_id, run)) {
-		r = sealed ? journal_event(v, dir, run, e) : journal_interrupted(v, dir, run, e);
+		r = whole ? journal_event(v, run, &sealed, e) : journal_interrupted(v, dir, run, e);
 		buf_addf(&note, "%s %s was %s; its record was completed from the journal",
-			sealed ? "the record of run" : "run", run,
-			sealed ? "not finished" : "cut short");
+			whole ? "the record of run" : "run", run,
+			whole ? "not finished" : "cut short");
 		strlist_add(&v->notes, buf_str(&note));
 	}
 	return r < 0 ? r : forget(v, run);

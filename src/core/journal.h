@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A command in an environment, written down as it happens: journal/RUN/{started.json, stdout, stderr,
- * event.json and the files that the event holds}.
+ * event}.
  *
- * Order:  started.json before the command exists; output as it comes (capped); event.json, synced,
- *         when it has ended; then the event in the ledger; then the directory goes. Whoever opens the
- *         environment next for writing finishes what is unfinished: with event.json, the same event is
- *         written (the same bytes: time and signature are determined); without, an "interrupted"
- *         event says what is known. Nothing that was journalled is lost.
+ * Order:  started.json before the command exists; output as it comes (capped); event when it has
+ *         ended, whole or not at all; then the event in the ledger, synced; then the directory goes.
+ *         Whoever opens the environment next for writing finishes what is unfinished: with "event", the
+ *         same one is written (the same bytes: time and signature are determined); without, an
+ *         "interrupted" event says what is known. Nothing that was journalled is lost.
  */
 #ifndef CROFT_CORE_JOURNAL_H
 #define CROFT_CORE_JOURNAL_H

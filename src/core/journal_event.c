@@ -2,9 +2,10 @@
 /*
  * From a journal to an event of the ledger.
  *
- * What the event will say is written down before it is said: event.json holds kind, time, predicate
- * and subjects, and the files of the event lie beside it under the names they will have. Appending reads
- * only these, so whoever does it, and however often, makes the same event.
+ * What the event will say is written down before it is said, in one file: "event", a SHA-256 in the
+ * first line and below it kind, time, predicate, subjects and files. Appending reads only this, so
+ * whoever does it, and however often, makes the same event. A file that a power cut tore does not match
+ * its first line and counts as never written; the ledger alone is synced.
  */
 #include "core/journal_event.h"
 
@@ -16,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/base64.h"
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/jsonread.h"
@@ -27,10 +29,7 @@
 
 #define EVENT_MAX_B (32u << 20)
 #define NETWORK_MAX_B (4u << 20)
-
-/* The files an event of a command may have, in this order. */
-static const char *const event_files[] = {
-	"receipt.json", "stdout.txt", "stderr.txt", "output.txt", "network.jsonl"};
+#define EVENT_FILES_MAX 4 /* receipt, two streams, network */
 
 /* ---- what is known and what is secret ---- */
 
@@ -111,24 +110,25 @@ struct seal {
 	struct receipt *receipt;
 	struct redact redact;
 	struct predicate_output output;
+	struct event_file {
+		const char *name;
+		struct buf text;
+	} files[EVENT_FILES_MAX];
+	size_t files_n;
 };
 
-/* On the disk when event.json is: that one also syncs the directory. */
-static int put_file(struct seal *s, const char *name, const void *p, size_t n, struct err *e)
+static struct buf *add_file(struct seal *s, const char *name)
 {
-	cleanup_fd int fd = openat(s->journal->dir_fd, name,
-		O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	struct event_file *f = &s->files[s->files_n++];
 
-	if (fd < 0 || fd_write_all(fd, p, n) < 0 || fdatasync(fd) < 0)
-		return err_set(e, errno, "write the journal of %s", s->env->name);
-	return 0;
+	*f = (struct event_file){.name = name, .text = BUF_INIT(EVENT_MAX_B)};
+	return &f->text;
 }
 
 static int seal_output(struct seal *s, enum capture_stream which, const char *name, struct err *e)
 {
 	const struct capture_file *f = &s->journal->capture.file[which];
 	cleanup_buf struct buf raw = BUF_INIT(CAPTURE_HEAD_B + CAPTURE_TAIL_B + 4096);
-	cleanup_buf struct buf clean = BUF_INIT(EVENT_MAX_B);
 	int r;
 
 	if (f->fd < 0 || f->bytes == 0)
@@ -138,46 +138,64 @@ static int seal_output(struct seal *s, enum capture_stream which, const char *na
 	r = file_read_fd(f->fd, &raw);
 	if (r < 0)
 		return err_set(e, -r, "read captured output");
-	redact_text(&s->redact, raw.data, raw.len, &clean);
+	redact_text(&s->redact, raw.data, raw.len, add_file(s, name));
 	s->output.captured = true;
 	s->output.bytes += f->bytes;
 	s->output.truncated = s->output.truncated || f->cut > 0;
-	return put_file(s, name, buf_str(&clean), clean.len, e);
+	return 0;
 }
 
-/* What the gateway wrote down, as far as it fits. */
+/* What the gateway wrote down, as far as it fits, in whole lines. */
 static int seal_network(struct seal *s, struct err *e)
 {
-	cleanup_buf struct buf path = BUF_INIT(4096), text = BUF_INIT(NETWORK_MAX_B);
+	cleanup_buf struct buf path = BUF_INIT(4096);
 	cleanup_fd int fd = -1;
+	struct buf *text;
 	char *end;
 
 	buf_addf(&path, "%s/runs/%s.net.jsonl", s->env->state_dir, s->receipt->id);
 	fd = open(buf_str(&path), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
 		return errno == ENOENT ? 0 : err_set(e, errno, "read the network journal");
-	for (;;) {
+	text = add_file(s, "network.jsonl");
+	text->max = NETWORK_MAX_B;
+	while (text->len < text->max) {
 		char part[65536];
-		ssize_t n = read(fd, part, MIN_OF(sizeof(part), text.max - text.len));
+		ssize_t n = read(fd, part, MIN_OF(sizeof(part), text->max - text->len));
 
 		if (n <= 0)
 			break;
-		buf_add(&text, part, (size_t)n);
-		if (text.len == text.max)
-			break;
+		buf_add(text, part, (size_t)n);
 	}
-	end = text.len ? memrchr(text.data, '\n', text.len) : NULL; /* whole lines only */
-	return end ? put_file(s, "network.jsonl", text.data, (size_t)(end + 1 - text.data), e) : 0;
+	end = text->len ? memrchr(text->data, '\n', text->len) : NULL;
+	if (end)
+		text->len = (size_t)(end + 1 - text->data);
+	else
+		buf_done(&s->files[--s->files_n].text);
+	return 0;
 }
 
-static void event_json(struct seal *s, const char *members, const struct oid *tree,
+/* Any bytes, so that they come back as they were. */
+static int add_base64(struct json *j, const struct buf *text)
+{
+	size_t n = base64_len(text->len);
+	cleanup_free char *b64 = malloc(n + 1);
+
+	if (!b64)
+		return -ENOMEM;
+	base64_encode(b64, text->data, text->len);
+	json_strn(j, "base64", b64, n);
+	return 0;
+}
+
+static int event_json(struct seal *s, const char *members, const struct oid *tree,
 	const struct timespec *now, struct buf *out)
 {
 	struct json j;
+	int r = 0;
 
 	json_init(&j, out, false);
 	json_object(&j, NULL);
-	json_str(&j, "kind", event_names[EVENT_EXEC]);
 	json_int(&j, "seconds", now->tv_sec);
 	json_int(&j, "nanoseconds", now->tv_nsec);
 	json_str(&j, "type", s->journal->as_test ? PREDICATE_TEST : PREDICATE_TRACE);
@@ -185,7 +203,16 @@ static void event_json(struct seal *s, const char *members, const struct oid *tr
 	json_str(&j, "tree", oid_is_none(tree) ? NULL : oid_hex(tree).s);
 	json_strf(&j, "title", "%s%s: exit %d", s->journal->as_test ? "test " : "exec ",
 		s->receipt->command.n ? s->receipt->command.v[0] : "", s->receipt->exit_code);
+	json_array(&j, "files");
+	for (size_t i = 0; r == 0 && i < s->files_n; i++) {
+		json_object(&j, NULL);
+		json_str(&j, "name", s->files[i].name);
+		r = s->files[i].text.failed ? -E2BIG : add_base64(&j, &s->files[i].text);
+		json_end(&j);
+	}
 	json_end(&j);
+	json_end(&j);
+	return out->failed ? -E2BIG : r;
 }
 
 /* Names this machine to itself: the same every time, and telling nobody which one it is. */
@@ -199,25 +226,25 @@ static void host_id(struct digest *ret)
 	digest_sha256(ret, buf_str(&b), b.len);
 }
 
-static int seal_event(struct seal *s, struct err *e)
+static int seal_event(struct seal *s, struct buf *ret, struct err *e)
 {
-	cleanup_buf struct buf receipt = BUF_INIT(RECEIPT_JSON_MAX),
-			       members = BUF_INIT(EVENT_MAX_B), event = BUF_INIT(EVENT_MAX_B);
+	cleanup_buf struct buf members = BUF_INIT(EVENT_MAX_B),
+			       event = BUF_INIT(JOURNAL_EVENT_MAX_B);
+	struct buf *receipt = add_file(s, "receipt.json");
 	cleanup_changes struct changes c = {0};
 	cleanup_jdoc struct jdoc *doc = NULL;
 	struct predicate_exec x = {.run_id = s->receipt->id, .output = s->output};
-	struct digest host;
+	struct digest host, whole;
 	struct timespec now;
 	struct oid_hex tree;
 	char started[40], finished[40];
 	int r;
 
-	receipt_json(s->receipt, &receipt, true);
-	if (receipt.failed)
+	receipt_json(s->receipt, receipt, true);
+	if (receipt->failed)
 		return err_set(e, E2BIG, "the receipt of run %s", s->receipt->id);
-	if (jdoc_parse(&doc, receipt.data, receipt.len, e) < 0 ||
-		put_file(s, "receipt.json", receipt.data, receipt.len, e) < 0 ||
-		env_settle(s->env, &c, e) < 0)
+	if (jdoc_parse(&doc, receipt->data, receipt->len, e) < 0 ||
+		env_settle(s->env, &s->receipt->started, &c, e) < 0)
 		return -e->errnum;
 	host_id(&host);
 	env_now(&now);
@@ -231,14 +258,19 @@ static int seal_event(struct seal *s, struct err *e)
 	x.tree_after = *tree.s ? tree.s : NULL;
 	x.output.redactions = &s->redact;
 	(s->journal->as_test ? predicate_test : predicate_trace)(&x, &members);
-	if (members.failed)
-		return err_set(e, E2BIG, "the record of run %s", s->receipt->id);
-	event_json(s, buf_str(&members), &c.tree, &now, &event);
-	r = file_replace_synced_at(s->journal->dir_fd, "event.json", event.data, event.len, 0600);
+	r = members.failed ? -E2BIG : event_json(s, buf_str(&members), &c.tree, &now, &event);
+	if (r < 0)
+		return err_set(e, -r, "the record of run %s", s->receipt->id);
+	digest_sha256(&whole, event.data, event.len);
+	buf_addf(ret, "%s\n", whole.hex);
+	buf_add(ret, event.data, event.len);
+	r = ret->failed ? -E2BIG
+			: file_replace_at(s->journal->dir_fd, "event", ret->data, ret->len, 0600);
 	return r < 0 ? err_set(e, -r, "write the journal of %s", s->env->name) : 0;
 }
 
-int journal_seal(struct journal *j, struct env *v, struct receipt *r, struct err *e)
+int journal_seal(
+	struct journal *j, struct env *v, struct receipt *r, struct buf *ret, struct err *e)
 {
 	struct seal s = {.journal = j, .env = v, .receipt = r};
 	int rc;
@@ -255,94 +287,119 @@ int journal_seal(struct journal *j, struct env *v, struct receipt *r, struct err
 	if (rc == 0)
 		rc = seal_network(&s, e);
 	if (rc == 0)
-		rc = seal_event(&s, e);
+		rc = seal_event(&s, ret, e);
+	for (size_t i = 0; i < s.files_n; i++)
+		buf_done(&s.files[i].text);
 	redact_done(&s.redact);
 	return rc;
 }
 
 /* ---- appending ---- */
 
-/* The event's files, in memory; texts[] owns them. */
-static int load_files(int dir, struct ledger_event *ev, struct buf *texts, struct err *e)
+/* The files of an event as they were; caller frees each p. */
+static int load_files(const struct jnode *list, struct ledger_event *ev)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(event_files); i++) {
-		int r = file_read_at(dir, event_files[i], &texts[i]);
+	for (size_t i = 0; i < jlen(list); i++) {
+		const char *name = jstr(jget(jat(list, i), "name"));
+		const char *b64 = jstr(jget(jat(list, i), "base64"));
+		size_t room = b64 ? strlen(b64) / 4 * 3 + 1 : 0;
+		char *p = room ? malloc(room) : NULL;
+		long n = p ? base64_decode(p, room, b64, strlen(b64)) : -1;
 
-		if (r == -ENOENT)
-			continue;
-		if (r < 0)
-			return err_set(e, -r, "read the journal");
-		ev->files[ev->files_n++] =
-			(struct ledger_file){event_files[i], buf_str(&texts[i]), texts[i].len};
+		if (!name || n < 0 || ev->files_n >= EVENT_FILES_MAX) {
+			free(p);
+			return -EBADMSG;
+		}
+		ev->files[ev->files_n++] = (struct ledger_file){name, p, (size_t)n};
 	}
 	return 0;
 }
 
-static int append(struct env *v, int dir, struct ledger_event *ev, struct err *e)
+static int append(struct env *v, const struct jnode *root, const char *run_id, struct err *e)
 {
-	struct buf texts[ARRAY_SIZE(event_files)];
-	int r;
-
-	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
-		texts[i] = BUF_INIT(LEDGER_FILE_MAX_B);
-	r = load_files(dir, ev, texts, e);
-	if (r == 0)
-		r = env_event(v, ev, e);
-	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
-		buf_done(&texts[i]);
-	return r;
-}
-
-int journal_event(struct env *v, int dir, const char *run_id, struct err *e)
-{
-	cleanup_buf struct buf b = BUF_INIT(EVENT_MAX_B);
-	cleanup_jdoc struct jdoc *d = NULL;
 	struct ledger_event ev = {
 		.kind = EVENT_EXEC, .env_id = v->id, .env_name = v->name, .run_id = run_id};
-	const struct jnode *root;
-	const char *tree;
+	const char *tree = jstr(jget(root, "tree"));
 	int64_t sec = 0, nsec = 0;
-	int r = file_read_at(dir, "event.json", &b);
+	int r = load_files(jget(root, "files"), &ev);
 
-	if (r < 0)
-		return err_set(e, -r, "read the journal of run %s", run_id);
-	if (jdoc_parse(&d, b.data, b.len, e) < 0)
-		return err_wrap(e, "the journal of run %s is damaged", run_id);
-	root = jdoc_root(d);
 	ev.predicate_type = jstr(jget(root, "type"));
 	ev.predicate = jstr(jget(root, "predicate"));
 	ev.title = jstr(jget(root, "title"));
-	tree = jstr(jget(root, "tree"));
-	if (!ev.predicate_type || !ev.predicate || !ev.title ||
+	if (r < 0 || !ev.predicate_type || !ev.predicate || !ev.title ||
 		!jint(jget(root, "seconds"), &sec) || !jint(jget(root, "nanoseconds"), &nsec))
-		return err_set(e, EBADMSG, "the journal of run %s is damaged", run_id);
+		r = err_set(e, EBADMSG, "the journal of run %s is damaged", run_id);
 	ev.time = (struct timespec){sec, (long)nsec};
 	if (tree)
 		ev.subjects[ev.subjects_n++] =
 			(struct ledger_subject){"workspace", "gitTree", tree};
-	return append(v, dir, &ev, e);
+	if (r == 0)
+		r = env_event(v, &ev, e);
+	for (size_t i = 0; i < ev.files_n; i++)
+		free((void *)(uintptr_t)ev.files[i].p);
+	return r;
+}
+
+int journal_event(struct env *v, const char *run_id, const struct buf *sealed, struct err *e)
+{
+	cleanup_jdoc struct jdoc *d = NULL;
+	const char *text = buf_str(sealed) + DIGEST_HEX_LEN + 1;
+
+	if (!journal_is_whole(sealed))
+		return err_set(e, EBADMSG, "the journal of run %s is damaged", run_id);
+	if (jdoc_parse(&d, text, sealed->len - DIGEST_HEX_LEN - 1, e) < 0)
+		return err_wrap(e, "the journal of run %s", run_id);
+	return append(v, jdoc_root(d), run_id, e);
+}
+
+bool journal_is_whole(const struct buf *sealed)
+{
+	struct digest d;
+
+	if (sealed->len <= DIGEST_HEX_LEN + 1 || sealed->data[DIGEST_HEX_LEN] != '\n')
+		return false;
+	digest_sha256(&d, sealed->data + DIGEST_HEX_LEN + 1, sealed->len - DIGEST_HEX_LEN - 1);
+	return memcmp(sealed->data, d.hex, DIGEST_HEX_LEN) == 0;
 }
 
 /* ---- a supervisor that died ---- */
 
-/* Raw output that was captured before: secrets out, under the event's names. */
-static void salvage(int dir, const char *from, const char *to)
+/* Raw output that was captured before: secrets out. */
+static void salvage(int dir, const char *from, const char *name, struct redact *rd,
+	struct buf *clean, struct ledger_event *ev)
 {
 	cleanup_buf struct buf raw = BUF_INIT(CAPTURE_HEAD_B + CAPTURE_TAIL_B + 4096);
-	cleanup_buf struct buf clean = BUF_INIT(EVENT_MAX_B);
-	struct redact rd;
 
 	if (file_read_at(dir, from, &raw) < 0 || raw.len == 0)
 		return;
-	redact_init(&rd);
-	redact_text(&rd, raw.data, raw.len, &clean);
-	redact_done(&rd);
-	file_replace_at(dir, to, buf_str(&clean), clean.len, 0600);
+	redact_text(rd, raw.data, raw.len, clean);
+	if (!clean->failed)
+		ev->files[ev->files_n++] = (struct ledger_file){name, buf_str(clean), clean->len};
+}
+
+/* The words of a command line as they were noted, secrets out; ends like an argv. */
+static int noted_command(const struct jnode *list, struct redact *rd, struct strlist *ret)
+{
+	for (size_t i = 0; i < jlen(list); i++) {
+		cleanup_buf struct buf b = BUF_INIT(EVENT_MAX_B);
+		const char *word = jstr(jat(list, i));
+
+		redact_text(rd, word ? word : "", word ? strlen(word) : 0, &b);
+		if (!strlist_add(ret, buf_str(&b)))
+			return -ENOMEM;
+	}
+	if (!strlist_add(ret, ""))
+		return -ENOMEM;
+	free(ret->v[--ret->n]);
+	ret->v[ret->n] = NULL;
+	return 0;
 }
 
 int journal_interrupted(struct env *v, int dir, const char *run_id, struct err *e)
 {
-	cleanup_buf struct buf started = BUF_INIT(EVENT_MAX_B), members = BUF_INIT(EVENT_MAX_B);
+	cleanup_buf struct buf started = BUF_INIT(EVENT_MAX_B), members = BUF_INIT(EVENT_MAX_B),
+			       out = BUF_INIT(EVENT_MAX_B), errs = BUF_INIT(EVENT_MAX_B);
+	cleanup_strlist struct strlist command = STRLIST_INIT(65536);
 	cleanup_jdoc struct jdoc *d = NULL;
 	struct ledger_event ev = {.kind = EVENT_INTERRUPTED,
 		.env_id = v->id,
@@ -351,24 +408,33 @@ int journal_interrupted(struct env *v, int dir, const char *run_id, struct err *
 		.predicate_type = PREDICATE_TRACE,
 		.title = "a command that was cut short"};
 	struct predicate_exec x = {.run_id = run_id, .note = "croft ended before the command did"};
-	cleanup_free const char **argv = NULL;
-	const struct jnode *command;
+	const struct jnode *root = NULL;
+	struct err torn = ERR_INIT;
+	struct redact rd;
 	int r = file_read_at(dir, "started.json", &started);
 
 	if (r < 0)
 		return err_set(e, -r, "read the journal of run %s", run_id);
-	if (jdoc_parse(&d, started.data, started.len, e) < 0)
-		return err_wrap(e, "the journal of run %s is damaged", run_id);
-	command = jget(jdoc_root(d), "command");
-	salvage(dir, "stdout", "stdout.txt");
-	salvage(dir, "stderr", "stderr.txt");
-	x.argv = argv = calloc(jlen(command) + 1, sizeof(*argv));
-	for (size_t i = 0; argv && i < jlen(command); i++)
-		argv[i] = jstr(jat(command, i)) ? jstr(jat(command, i)) : "";
-	x.started = jstr(jget(jdoc_root(d), "started"));
-	x.policy_digest = jstr(jget(jdoc_root(d), "policy"));
+	if (jdoc_parse(&d, started.data, started.len, &torn) == 0)
+		root = jdoc_root(d);
+	else
+		x.note = "the machine stopped before the command could be written down";
+	redact_init(&rd);
+	r = secret_each(know_stored, &rd, e);
+	if (r == 0)
+		r = noted_command(jget(root, "command"), &rd, &command);
+	if (r == 0) {
+		salvage(dir, "stdout", "stdout.txt", &rd, &out, &ev);
+		salvage(dir, "stderr", "stderr.txt", &rd, &errs, &ev);
+	}
+	redact_done(&rd);
+	if (r < 0)
+		return e->errnum ? -e->errnum : err_set(e, -r, "read the journal of %s", run_id);
+	x.argv = (const char *const *)command.v;
+	x.started = jstr(jget(root, "started"));
+	x.policy_digest = jstr(jget(root, "policy"));
 	predicate_trace(&x, &members);
 	env_now(&ev.time);
 	ev.predicate = buf_str(&members);
-	return append(v, dir, &ev, e);
+	return env_event(v, &ev, e);
 }

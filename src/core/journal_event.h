@@ -5,13 +5,18 @@
 
 #include "core/journal.h"
 
+#define JOURNAL_EVENT_MAX_B (48u << 20)
+
 /*
- * Write down, synced, everything the event will say: event.json (kind, time, predicate, subjects) and
- * its files, secrets taken out. Then the event is determined.
+ * Write down everything the event will say, secrets taken out, and keep it in ret. Then the event is
+ * determined.
  */
-int journal_seal(struct journal *j, struct env *v, struct receipt *r, struct err *e);
+int journal_seal(
+	struct journal *j, struct env *v, struct receipt *r, struct buf *ret, struct err *e);
+/* Is this all that was sealed? A power cut may have torn it. */
+bool journal_is_whole(const struct buf *sealed);
 /* Append the event that was sealed. */
-int journal_event(struct env *v, int dir_fd, const char *run_id, struct err *e);
+int journal_event(struct env *v, const char *run_id, const struct buf *sealed, struct err *e);
 /* A command whose supervisor died: what is known. */
 int journal_interrupted(struct env *v, int dir_fd, const char *run_id, struct err *e);
 

@@ -19,6 +19,7 @@
 #include "ledger/entry.h"
 #include "ledger/ledger.h"
 #include "ledger/statement.h"
+#include "os/path.h"
 
 #define REF_MAX (sizeof(LEDGER_REF_PREFIX) + LEDGER_ID_LEN)
 
@@ -229,7 +230,8 @@ static int write_objects(const struct repo *repo, const struct ledger_event *ev,
 	r = write_tree(&s, ev, envelope, &tree, e);
 	if (r == 0)
 		r = write_commit(&s, &tree, parent, t, title, ret, e);
-	if (r == 0)
+	/* Syncing the ref, which comes next in the same file system, settles these names as well. */
+	if (r == 0 && !fd_settles_all(s.objects_fd))
 		r = git_store_flush(&s, e);
 	close_fd(&s.objects_fd);
 	return r;

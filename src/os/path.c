@@ -10,10 +10,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -288,8 +290,18 @@ int file_replace_synced_at(int dirfd, const char *name, const void *p, size_t n,
 	return replace(dirfd, name, p, n, mode, true);
 }
 
+bool fd_settles_all(int fd)
+{
+	struct statfs fs;
+
+	return fstatfs(fd, &fs) == 0 &&
+	       (fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_SUPER_MAGIC);
+}
+
 int fd_send_to_disk(int fd)
 {
+	if (!fd_settles_all(fd))
+		return fsync(fd) < 0 ? -errno : 0;
 	if (sync_file_range(fd, 0, 0,
 		    SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
 			    SYNC_FILE_RANGE_WAIT_AFTER) < 0 &&
@@ -300,25 +312,32 @@ int fd_send_to_disk(int fd)
 
 int dir_flush(int dirfd)
 {
-	cleanup_fd int fd = openat(dirfd, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
-	cleanup_fd int dir = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	cleanup_fd int dir = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd = -1;
 
-	/* A byte of its own, or there would be nothing to flush and the device's cache stayed. */
-	if (fd >= 0 && (fd_write_all(fd, "x", 1) < 0 || fsync(fd) < 0))
+	if (dir < 0)
 		return -errno;
-	return dir < 0 || fsync(dir) < 0 ? -errno : 0;
+	if (fd_settles_all(dir))
+		fd = openat(dir, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return syncfs(dir) < 0 ? -errno : 0;
+	/* A byte of its own, or there would be nothing to flush and the device's cache stayed. */
+	return fd_write_all(fd, "x", 1) < 0 || fsync(fd) < 0 ? -errno : 0;
 }
 
 int dir_make(const char *path, mode_t mode)
 {
-	cleanup_fd int cur = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	cleanup_fd int cur = -1;
 	char name[NAME_MAX + 1];
 	const char *p = path;
 
-	if (cur < 0)
-		return -errno;
 	if (*p != '/')
 		return -EINVAL;
+	cur = path_open(AT_FDCWD, path, O_PATH | O_DIRECTORY, PATH_NO_SYMLINKS);
+	if (cur >= 0)
+		return take_fd(&cur); /* as almost always */
+	cur = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (cur < 0)
+		return -errno;
 	for (;;) {
 		size_t n;
 		int next;

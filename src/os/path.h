@@ -38,8 +38,11 @@ int file_replace_at(int dirfd, const char *name, const void *p, size_t n, mode_t
 int file_replace_synced_at(int dirfd, const char *name, const void *p, size_t n, mode_t mode);
 /*
  * Several files to the disk at the price of one: send the bytes of each there, then flush once for all of
- * them, names included (as Git's batch mode does). 0 or -errno.
+ * them, names included (as Git's batch mode does). That holds where one fsync commits everything that was
+ * done before it on the file system (fd_settles_all: ext4, XFS); elsewhere each file is synced by itself and
+ * the flush is a whole file system's. 0 or -errno.
  */
+bool fd_settles_all(int fd);
 int fd_send_to_disk(int fd);
 int dir_flush(int dirfd);
 /* mkdir -p with the given mode for new directories, refusing symlinks; returns an O_PATH fd. */

@@ -268,5 +268,7 @@ void statcache_save(struct statcache *c, int dirfd, const char *name)
 	digest_sha256(&d, out.data + sizeof(magic) + DIGEST_HEX_LEN,
 		out.len - sizeof(magic) - DIGEST_HEX_LEN);
 	memcpy(out.data + sizeof(magic), d.hex, DIGEST_HEX_LEN);
+	if (out.len == c->old.len && memcmp(out.data, c->old.data, out.len) == 0)
+		return;
 	file_replace_at(dirfd, name, out.data, out.len, 0600);
 }
