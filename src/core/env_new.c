@@ -193,8 +193,7 @@ static int point_alternates(struct env *v, struct err *e)
 
 static int copy_all(int from, int to, struct copy_stats *st, struct err *e)
 {
-	int fd = openat(from, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	cleanup_dir DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+	cleanup_dir DIR *d = dir_list(from, ".");
 	struct dirent *de;
 
 	if (!d)

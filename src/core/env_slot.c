@@ -125,16 +125,6 @@ static int open_envs(const struct env *v, struct err *e)
 }
 
 /* To list it by; the descriptor itself stays. */
-static DIR *open_list(int fd)
-{
-	int own = fd < 0 ? -1 : openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = own < 0 ? NULL : fdopendir(own);
-
-	if (!d)
-		close_fd(&own);
-	return d;
-}
-
 static bool is_slot(const char *name)
 {
 	return strlen(name) == strlen(ENV_RUN_PREFIX) + ENV_LAYER_NAME_LEN &&
@@ -144,7 +134,7 @@ static bool is_slot(const char *name)
 /* One of those that are idle, another one each time. 1, 0 or an error. */
 static int take_any(struct env_slot *s, struct env *v, int all, unsigned *ret_seen, struct err *e)
 {
-	cleanup_dir DIR *d = open_list(all);
+	cleanup_dir DIR *d = dir_list(all, ".");
 	char names[ENV_SLOTS_MAX][NAME_MAX + 1];
 	struct dirent *de;
 	unsigned n = 0, first = 0;
@@ -188,7 +178,7 @@ int env_slot_take(struct env_slot *ret, struct env *v, struct err *e)
 
 static bool is_empty(int fd)
 {
-	cleanup_dir DIR *d = open_list(fd);
+	cleanup_dir DIR *d = dir_list(fd, ".");
 	unsigned n = 0;
 
 	errno = 0;

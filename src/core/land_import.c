@@ -269,9 +269,9 @@ static int index_pack(
 
 static int copy_objects_of(struct quarantine *q, const struct repo *r, int layer, struct err *e)
 {
-	int top = path_open(
+	cleanup_fd int top = path_open(
 		layer, ".git/objects", O_RDONLY | O_DIRECTORY, PATH_NO_SYMLINKS | PATH_BENEATH);
-	cleanup_dir DIR *d = top >= 0 ? fdopendir(top) : NULL;
+	cleanup_dir DIR *d = top >= 0 ? dir_list(top, ".") : NULL;
 	size_t rest = 2 * git_hash_len(r->hash) - 2;
 	struct dirent *de, *fe;
 	int rc = 0;
@@ -279,18 +279,16 @@ static int copy_objects_of(struct quarantine *q, const struct repo *r, int layer
 	while (d && rc == 0 && (de = readdir(d))) {
 		bool pack = str_eq(de->d_name, "pack");
 		cleanup_dir DIR *sub = NULL;
-		int fd;
 
 		if (!pack && !is_hex(de->d_name, 2))
 			continue;
-		fd = openat(top, de->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		sub = fd >= 0 ? fdopendir(fd) : NULL;
+		sub = dir_list(top, de->d_name);
 		while (sub && rc == 0 && (fe = readdir(sub))) {
 			if (!pack && is_hex(fe->d_name, rest))
-				rc = copy_loose(q, fd, de->d_name, fe->d_name, e);
+				rc = copy_loose(q, dirfd(sub), de->d_name, fe->d_name, e);
 			else if (pack && str_starts(fe->d_name, "pack-") &&
 				 str_ends(fe->d_name, ".pack"))
-				rc = index_pack(q, r, fd, fe->d_name, e);
+				rc = index_pack(q, r, dirfd(sub), fe->d_name, e);
 		}
 	}
 	return rc;

@@ -56,8 +56,7 @@ static bool still_the_same(int dir, const char *name, const struct land_file *f)
 /* Directories that hold nothing but such. */
 static int remove_hollow(int at, const char *name, int depth)
 {
-	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	cleanup_dir DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+	cleanup_dir DIR *d = dir_list(at, name);
 	struct dirent *de;
 
 	if (!d)

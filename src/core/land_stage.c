@@ -254,9 +254,9 @@ int land_stage(struct land_job *j, struct err *e)
 static void remove_beside(struct land_job *j, const char *where)
 {
 	char prefix[64];
-	int fd = path_open(
+	cleanup_fd int fd = path_open(
 		j->top_fd, where, O_RDONLY | O_DIRECTORY, PATH_NO_SYMLINKS | PATH_BENEATH);
-	cleanup_dir DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+	cleanup_dir DIR *d = fd >= 0 ? dir_list(fd, ".") : NULL;
 	struct dirent *de;
 
 	snprintf(prefix, sizeof(prefix), ".croft-landing-%.16s-", j->v->id);

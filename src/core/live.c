@@ -21,6 +21,7 @@
 #include "core/state.h"
 #include "os/clock.h"
 #include "os/path.h"
+#include "os/tree.h"
 
 #define ANSWER_MS 2000
 #define SWEEP_MAX 8
@@ -50,9 +51,9 @@ static void name_socket(struct sockaddr_un *a, int dir, const char *run_id)
 /* Sockets of supervisors that were killed: nobody answers there. A few at a time. */
 static void sweep(int dir)
 {
-	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), tries = SWEEP_MAX;
-	cleanup_dir DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+	cleanup_dir DIR *d = dir_list(dir, ".");
 	struct dirent *de;
+	int tries = SWEEP_MAX;
 
 	while (d && tries > 0 && (de = readdir(d))) {
 		cleanup_fd int s = -1;

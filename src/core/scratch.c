@@ -71,8 +71,7 @@ static bool is_stale(int base, const char *name)
 
 static void sweep(int base)
 {
-	int fd = openat(base, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	cleanup_dir DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+	cleanup_dir DIR *d = dir_list(base, ".");
 	struct dirent *de;
 
 	while (d && (de = readdir(d)))

@@ -15,6 +15,7 @@
 #include "core/state.h"
 #include "ipc/pass.h"
 #include "os/path.h"
+#include "os/tree.h"
 
 int secret_name_check(const char *name, struct err *e)
 {
@@ -256,7 +257,6 @@ int secret_list(struct secret_info **ret, size_t *ret_n, struct err *e)
 	cleanup_free struct secret_info *v = NULL;
 	struct dirent *de;
 	size_t n = 0;
-	int fd;
 
 	if (dir < 0 && dir != -ENOENT)
 		return dir;
@@ -264,8 +264,7 @@ int secret_list(struct secret_info **ret, size_t *ret_n, struct err *e)
 	if (!v)
 		return err_set(e, ENOMEM, "list the secrets");
 	if (dir >= 0) {
-		fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		d = fd < 0 ? NULL : fdopendir(fd);
+		d = dir_list(dir, ".");
 		if (!d)
 			return err_set(e, errno, "list the secrets");
 	}

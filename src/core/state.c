@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "os/path.h"
+#include "os/tree.h"
 
 int state_path(char *ret, size_t size, const char *home, struct err *e)
 {
@@ -48,10 +49,10 @@ static int open_runs(const char *home, bool create, struct err *e)
 /* Find the newest entry, or the oldest when more than STATE_RUNS_MAX are kept. */
 static int scan_runs(int dir, char *newest, char *oldest, size_t size)
 {
-	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), count = 0;
-	cleanup_dir DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+	cleanup_dir DIR *d = dir_list(dir, ".");
 	struct timespec max = {0, 0}, min = {INT64_MAX, 0};
 	struct dirent *de;
+	int count = 0;
 
 	newest[0] = oldest[0] = '\0';
 	while (d && (de = readdir(d))) {
@@ -101,8 +102,7 @@ int state_open_journal(const char *home, const char *id, struct err *e)
 /* Journals that were left alone: their run was killed, and never had a receipt. */
 static void forget_journals(int dir, const struct timespec *before)
 {
-	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	cleanup_dir DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+	cleanup_dir DIR *d = dir_list(dir, ".");
 	struct dirent *de;
 
 	while (d && (de = readdir(d))) {

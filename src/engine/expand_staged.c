@@ -19,6 +19,7 @@
 #include "engine/engine.h"
 #include "engine/expand.h"
 #include "os/path.h"
+#include "os/tree.h"
 
 #define STAGED_DEPTH_MAX 128
 
@@ -68,18 +69,12 @@ static int walk_entry(
 
 static int walk_layer(struct walk *w, int dir, size_t len, unsigned depth, struct err *e)
 {
-	int own = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	cleanup_dir DIR *d = own >= 0 ? fdopendir(own) : NULL;
+	cleanup_dir DIR *d = dir_list(dir, ".");
 	struct dirent *de;
 	int r = 0;
 
-	if (!d) {
-		int err = errno;
-
-		if (own >= 0)
-			close(own);
-		return err_set(e, err, "list %s in a layer", w->path);
-	}
+	if (!d)
+		return err_set(e, errno, "list %s in a layer", w->path);
 	while (r == 0 && (de = readdir(d))) {
 		size_t n = strlen(de->d_name);
 

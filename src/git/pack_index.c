@@ -23,6 +23,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "git/hash.h"
+#include "os/tree.h"
 
 #define MAPS_MAX 4096u
 #define FAN 256u
@@ -151,15 +152,12 @@ static int map_one(struct pack_indexes *x, int dir_fd, const char *name)
 int pack_indexes_open(struct pack_indexes *ret, int dir_fd, enum git_hash h)
 {
 	struct pack_indexes x = {.oid_n = git_hash_len(h)};
-	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
-	cleanup_dir DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	cleanup_dir DIR *d = dir_list(dir_fd, ".");
 	struct dirent *de;
+	int r = 0;
 
-	if (!d) {
-		r = -errno;
-		close_fd(&fd);
-		return r;
-	}
+	if (!d)
+		return -errno;
 	x.v = calloc(MAPS_MAX, sizeof(*x.v));
 	if (!x.v)
 		return -ENOMEM;

@@ -18,7 +18,7 @@ static bool is_dots(const char *n)
 	return n[0] == '.' && (!n[1] || (n[1] == '.' && !n[2]));
 }
 
-static DIR *open_dir(int at, const char *name)
+DIR *dir_list(int at, const char *name)
 {
 	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	DIR *d;
@@ -57,7 +57,7 @@ static int empty_into(int top, const char *name, unsigned *serial)
 
 	if (path < 0)
 		return -errno;
-	d = open_dir(path, ".");
+	d = dir_list(path, ".");
 	if (!d)
 		return -errno;
 	while ((de = readdir(d))) {
@@ -97,7 +97,7 @@ int tree_remove_at(int at, const char *name)
 
 		if (serial == 0)
 			fchmodat(at, name, 0700, 0);
-		d = open_dir(top, ".");
+		d = dir_list(top, ".");
 		if (!d)
 			return -errno;
 		while ((de = readdir(d))) {
@@ -129,7 +129,7 @@ struct walk {
 
 static bool walk_level(struct walk *w, int at, const char *name, size_t len, int depth)
 {
-	cleanup_dir DIR *d = open_dir(at, name);
+	cleanup_dir DIR *d = dir_list(at, name);
 	struct dirent *de;
 
 	if (!d)

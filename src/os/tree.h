@@ -3,11 +3,15 @@
 #ifndef CROFT_OS_TREE_H
 #define CROFT_OS_TREE_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>
 
 #define TREE_DEPTH_MAX 200
+
+/* What is in this directory ("." : the one behind `at`), never through a symlink. NULL: see errno. */
+DIR *dir_list(int at, const char *name);
 
 /* Remove name and everything below it. 0, or the first -errno after removing all that could be. */
 int tree_remove_at(int dirfd, const char *name);

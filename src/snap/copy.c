@@ -200,17 +200,12 @@ static int copy_any(struct tree_copy *t, int from_dir, int to_dir, const char *n
 
 static int copy_below(struct tree_copy *t, int from, int to, int depth)
 {
-	cleanup_dir DIR *d = NULL;
-	int again = openat(from, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	cleanup_dir DIR *d = dir_list(from, ".");
 	struct dirent *de;
 	int r = 0;
 
-	d = again < 0 ? NULL : fdopendir(again);
-	if (!d) {
-		r = failed(t, errno, "list");
-		close_fd(&again);
-		return r;
-	}
+	if (!d)
+		return failed(t, errno, "list");
 	while (r == 0 && (errno = 0, de = readdir(d))) {
 		if (str_eq(de->d_name, ".") || str_eq(de->d_name, ".."))
 			continue;

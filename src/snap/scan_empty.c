@@ -18,17 +18,12 @@
  */
 static bool dir_is_empty(int at, const char *name, int depth)
 {
-	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	cleanup_dir DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	cleanup_dir DIR *d = dir_list(at, name);
 	struct dirent *de;
 	char value[8];
 
-	if (!d) {
-		close_fd(&fd);
-		return false;
-	}
-	if (depth >= TREE_DEPTH_MAX ||
-		(depth > 0 && fgetxattr(fd, "user.overlay.opaque", value, sizeof(value)) > 0))
+	if (!d || depth >= TREE_DEPTH_MAX ||
+		(depth > 0 && fgetxattr(dirfd(d), "user.overlay.opaque", value, sizeof(value)) > 0))
 		return false;
 	while ((errno = 0, de = readdir(d))) {
 		struct stat st;
@@ -36,8 +31,8 @@ static bool dir_is_empty(int at, const char *name, int depth)
 		if (str_eq(de->d_name, ".") || str_eq(de->d_name, "..") ||
 			(depth == 0 && str_eq(de->d_name, ".git")))
 			continue;
-		if (fstatat(fd, de->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode) ||
-			!dir_is_empty(fd, de->d_name, depth + 1))
+		if (fstatat(dirfd(d), de->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode) ||
+			!dir_is_empty(dirfd(d), de->d_name, depth + 1))
 			return false;
 	}
 	return errno == 0;

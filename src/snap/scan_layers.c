@@ -23,6 +23,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "os/path.h"
+#include "os/tree.h"
 #include "snap/scan_impl.h"
 
 #define PARTS_MAX 250u       /* of a path; Git's own limits, and ours for trees, are not far */
@@ -197,14 +198,11 @@ static int submodule_touched(struct walk *w, const char *path, const size_t *lay
 	for (size_t i = 0; i < n; i++) {
 		cleanup_fd int fd = path_open(w->s->layers[layers[i]], path, O_RDONLY | O_DIRECTORY,
 			PATH_NO_SYMLINKS | PATH_BENEATH);
-		int again = fd < 0 ? -1 : openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		cleanup_dir DIR *d = again < 0 ? NULL : fdopendir(again);
+		cleanup_dir DIR *d = fd < 0 ? NULL : dir_list(fd, ".");
 		struct dirent *de;
 
-		if (!d) {
-			close_fd(&again);
+		if (!d)
 			return 1;
-		}
 		while ((de = readdir(d)))
 			if (!is_dots(de->d_name) && !str_eq(de->d_name, ".git"))
 				return 1;
