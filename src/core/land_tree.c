@@ -6,15 +6,16 @@
  *        some file system takes for .git is refused here, whatever this one does.
  */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "core/land_impl.h"
 #include "git/program.h"
+#include "snap/name.h"
 
 int land_no_memory(struct err *e)
 {
@@ -34,45 +35,15 @@ struct land_shown land_show(const char *path)
 
 /* ---- names ---- */
 
-/* How many bytes here are a character that HFS+ does not see in a name; 0: none. */
-static size_t unseen(const char *s)
-{
-	const unsigned char *u = (const unsigned char *)s;
-
-	if (u[0] == 0xe2 && u[1] == 0x80 &&
-		((u[2] >= 0x8c && u[2] <= 0x8f) || (u[2] >= 0xaa && u[2] <= 0xae)))
-		return 3;
-	if (u[0] == 0xe2 && u[1] == 0x81 && u[2] >= 0xaa && u[2] <= 0xaf)
-		return 3;
-	if (u[0] == 0xef && u[1] == 0xbb && u[2] == 0xbf)
-		return 3;
-	return 0;
-}
-
-/* Would some file system take this for .git? */
 static bool is_git(const char *name, size_t n)
 {
-	char seen[8];
-	size_t k = 0, i = 0;
+	char part[NAME_MAX + 1];
 
-	while (i < n && k < sizeof(seen) - 1) {
-		size_t skip = n - i >= 3 ? unseen(name + i) : 0;
-
-		if (skip)
-			i += skip;
-		else
-			seen[k++] = name[i++];
-	}
-	seen[k] = '\0';
-	if (strncasecmp(seen, "git~1", 5) == 0)
-		k = 5;
-	else if (strncasecmp(seen, ".git", 4) == 0)
-		k = 4;
-	else
-		return false;
-	/* ".git", ".git ", ".git..", ".git::$INDEX_ALLOCATION" are one directory on NTFS. */
-	return !seen[k] || seen[k] == ' ' || seen[k] == ':' ||
-	       (seen[k] == '.' && strspn(seen + k, ". ") == strlen(seen + k));
+	if (n > NAME_MAX)
+		return true;
+	memcpy(part, name, n);
+	part[n] = '\0';
+	return name_is_git(part);
 }
 
 bool land_path_good(const char *path)
@@ -84,7 +55,7 @@ bool land_path_good(const char *path)
 	for (const char *p = path; *p;) {
 		size_t k = strcspn(p, "/");
 
-		if (k == 0 || k > 255 || (k == 1 && p[0] == '.') ||
+		if (k == 0 || (k == 1 && p[0] == '.') ||
 			(k == 2 && p[0] == '.' && p[1] == '.') || is_git(p, k))
 			return false;
 		p += k + (p[k] == '/');
@@ -94,30 +65,7 @@ bool land_path_good(const char *path)
 
 bool land_link_good(const char *path, const char *target, size_t n)
 {
-	long depth = 0;
-	size_t i = 0;
-
-	for (const char *p = path; (p = strchr(p, '/')); p++)
-		depth++;
-	if (n == 0 || target[0] == '/' || memchr(target, '\0', n))
-		return false;
-	while (i < n) {
-		size_t k = 0;
-
-		while (i + k < n && target[i + k] != '/')
-			k++;
-		if (k == 2 && target[i] == '.' && target[i + 1] == '.')
-			depth--;
-		else if (k > 0 && !(k == 1 && target[i] == '.')) {
-			if (is_git(target + i, k))
-				return false;
-			depth++;
-		}
-		if (depth < 0)
-			return false;
-		i += k + 1;
-	}
-	return true;
+	return strlen(target) == n && !link_escapes(path, target);
 }
 
 /* ---- differences ---- */

@@ -275,7 +275,7 @@ int base_dirty_layer(const struct repo *r, const struct base *b, int layer_fd, i
 		rc = repo_store(r, &store, e);
 	if (rc == 0)
 		rc = start_tree(&d, &store, &tree);
-	close_fd(&store.objects_fd);
+	git_store_close(&store);
 	if (rc == 0)
 		rc = treemap_make(r, &tree, dirfd, name, e);
 	if (rc < 0)

@@ -19,6 +19,7 @@
 
 #include "base/str.h"
 #include "snap/eol.h"
+#include "snap/name.h"
 #include "snap/scan.h"
 #include "snap/statcache.h"
 
@@ -134,10 +135,6 @@ void aliases_done(struct aliases *a);
 
 /* ---- names ---- */
 
-/* Is this what some file system takes for ".git"? */
-bool name_is_git(const char *name);
-/* Does a symlink at path with this target lead out of the workspace, or into a .git? */
-bool link_escapes(const char *path, const char *target);
 /* Compare two names without regard to the case of ASCII letters. */
 int name_fold_cmp(const char *a, const char *b);
 

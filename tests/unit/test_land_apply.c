@@ -349,18 +349,21 @@ TEST(names_that_are_taken_for_git_are_bad)
 {
 	static const char *const bad[] = {".git", ".GIT", "a/.git", "a/.Git/b", "git~1", ".git ",
 		".git.", ".g\xe2\x80\x8cit", ".git::$INDEX_ALLOCATION", "/a", "a/", "a//b",
-		"a/../b", ".", "a/./b", ""};
+		"a/../b", ".", "a/./b", "", "git~2", "GIT~3/config", "a\\.git"};
 	static const char *const good[] = {
 		"a", ".gitignore", ".github/x", "git", "a.git", ".git2", "git~10x"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
 		if (land_path_good(bad[i]))
 			test_fail(__FILE__, __LINE__, "%s is good", bad[i]);
-	for (size_t i = 0; i < 6; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(good); i++)
 		if (!land_path_good(good[i]))
 			test_fail(__FILE__, __LINE__, "%s is bad", good[i]);
 	CHECK(land_link_good("a/b", "../c", 4));
 	CHECK(!land_link_good("a/b", "../../c", 7));
 	CHECK(!land_link_good("a", "/etc", 4));
 	CHECK(!land_link_good("a/b", "../.git/hooks", 13));
+	/* A ".." behind a name may start from wherever that name leads. */
+	CHECK(!land_link_good("d/l", "s/../x", 6));
+	CHECK(!land_link_good("a", "b\0c", 3));
 }
