@@ -118,7 +118,7 @@ static int temp_open(struct git_pack *p, const char *kind, char ret[TEMP_MAX])
 	static atomic_uint serial;
 	int fd;
 
-	snprintf(ret, TEMP_MAX, "tmp_pack_croft_%d_%u.%s", getpid(), atomic_fetch_add(&serial, 1),
+	snprintf(ret, TEMP_MAX, "tmp_pack_croft_%d_%u_%s", getpid(), atomic_fetch_add(&serial, 1),
 		kind);
 	unlinkat(p->dir_fd, ret, 0); /* left by a process that died with our number */
 	fd = openat(p->dir_fd, ret, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -360,5 +360,5 @@ int git_pack_end(struct git_store *s, struct err *e)
 	int r = s->pack ? finish(s->pack) : 0;
 
 	git_pack_drop(s);
-	return r < 0 ? err_set(e, -r, "write a pack of Git objects") : 0;
+	return r < 0 ? err_set(e, -r, "write a pack of Git objects") : git_store_name(s, e);
 }

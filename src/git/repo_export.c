@@ -11,7 +11,8 @@
  *         left) -> both copied into the host's objects/pack under names of our own and synced -> the
  *         pack gets its name, then the index: Git looks for the index.
  * Failure: what was copied is removed again: a full disk is not left fuller. After a crash, names that
- *         begin with "tmp_" are what git gc clears away.
+ *         begin with "tmp_" are what git gc clears away. They do not end like a pack's: Git would open
+ *         half of one.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -152,7 +153,7 @@ static int name_pack(struct copy *c, enum git_hash hash, int fd)
 		return -EBADMSG;
 	for (int i = 0; i < 2; i++) {
 		snprintf(c->name[i], sizeof(c->name[i]), "pack-%s.%s", oid_hex(&o).s, kinds[i]);
-		snprintf(c->temp[i], sizeof(c->temp[i]), "tmp_croft_%d_%.16s.%s", getpid(),
+		snprintf(c->temp[i], sizeof(c->temp[i]), "tmp_croft_%d_%.16s_%s", getpid(),
 			oid_hex(&o).s, kinds[i]);
 	}
 	return 0;
