@@ -16,7 +16,8 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 
-#define BLOCK_B 65536u
+#define BLOCK_MIN_B 2048u
+#define BLOCK_MAX_B 65536u
 
 struct jnode {
 	uint8_t type;
@@ -83,8 +84,10 @@ static void *take(struct reader *r, size_t size)
 
 	size = (size + 7) & ~(size_t)7;
 	if (!b || b->size - b->used < size) {
-		size_t room = size > BLOCK_B ? size : BLOCK_B;
+		size_t room = b ? 2 * b->size : BLOCK_MIN_B; /* most documents are small */
 
+		room = room > BLOCK_MAX_B ? BLOCK_MAX_B : room;
+		room = room < size ? size : room;
 		b = malloc(sizeof(*b) + room);
 		if (!b)
 			return NULL;

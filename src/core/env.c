@@ -157,6 +157,7 @@ static int say_busy(int fd, const char *name, struct err *e)
 
 static int take_lock(struct env *v, const char *name, enum env_lock lock, struct err *e)
 {
+	struct stat st;
 	char pid[32];
 	int n;
 
@@ -169,8 +170,11 @@ static int take_lock(struct env *v, const char *name, enum env_lock lock, struct
 	if (flock(v->lock_fd, LOCK_EX | LOCK_NB) < 0)
 		return errno == EWOULDBLOCK ? say_busy(v->lock_fd, name, e)
 					    : err_set(e, errno, "lock environment %s", name);
-	n = snprintf(pid, sizeof(pid), "%d\n", getpid());
-	if (ftruncate(v->lock_fd, 0) < 0 || pwrite(v->lock_fd, pid, (size_t)n, 0) != n)
+	/* Always as long: a truncation costs more than the whole opening. */
+	n = snprintf(pid, sizeof(pid), "%-10d\n", getpid());
+	if (fstat(v->lock_fd, &st) < 0 ||
+		(st.st_size > n && ftruncate(v->lock_fd, 0) < 0) ||
+		pwrite(v->lock_fd, pid, (size_t)n, 0) != n)
 		return err_set(e, errno, "lock environment %s", name);
 	return 0;
 }

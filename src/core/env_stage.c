@@ -256,20 +256,19 @@ static int changes_in(
 static int changes_of(struct env *v, struct changes *ret, bool write, bool sync, struct err *e)
 {
 	struct git_store store = {.objects_fd = -1, .hash = v->repo.hash};
-	cleanup_fd int objects = -1;
 	int r;
 
 	if (!write)
 		return changes_in(v, &store, ret, sync, e);
 	if ((r = repo_store(&v->repo, &store, e)) < 0)
 		return r;
-	objects = store.objects_fd;
 	r = git_pack_begin(&store, e);
 	if (r == 0)
 		r = changes_in(v, &store, ret, sync, e);
 	if (r == 0)
 		r = git_pack_end(&store, e);
 	git_pack_drop(&store);
+	git_store_close(&store);
 	return r;
 }
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -31,14 +32,65 @@ static int open_journals(const struct env *v, bool make, struct err *e)
 	if (make && mkdirat(v->dir_fd, "journal", 0700) < 0 && errno != EEXIST)
 		return err_set(e, errno, "make the journal of %s", v->name);
 	fd = openat(v->dir_fd, "journal", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	return fd >= 0 || (!make && errno == ENOENT)
-		       ? fd
-		       : err_set(e, errno, "open the journal of %s", v->name);
+	if (fd < 0 && !make && errno == ENOENT)
+		return -ENOENT;
+	return fd < 0 ? err_set(e, errno, "open the journal of %s", v->name) : fd;
 }
 
-static int open_output(int dir, const char *name)
+/*
+ * The files of a run that is over are the next one's: making and removing files is what costs most in
+ * writing a journal, on a file system that has just removed others (ext4 looks at each of them for every
+ * file it makes). Emptied before they get the name of a run.
+ */
+static const char *const files[] = {"started.json", "event", "stdout", "stderr"};
+#define SPARE "spare"
+
+static int open_empty(int dir, const char *name)
 {
-	return openat(dir, name, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
+	return openat(
+		dir, name, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+}
+
+static int empty_files(int dir)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		cleanup_fd int fd = -1;
+		struct stat st;
+
+		if (fstatat(dir, files[i], &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size == 0)
+			continue;
+		fd = open_empty(dir, files[i]);
+		if (fd < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+static int open_spare(int all)
+{
+	return openat(all, SPARE, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+}
+
+/* A directory of this name, with the files of a run that has not begun. */
+static int place_for(int all, const char *run_id)
+{
+	cleanup_fd int dir = open_spare(all);
+	int r;
+
+	if (dir < 0 && (mkdirat(all, SPARE, 0700) < 0 || (dir = open_spare(all)) < 0))
+		return -errno;
+	r = empty_files(dir);
+	if (r == 0 && renameat(all, SPARE, all, run_id) < 0)
+		r = -errno;
+	return r < 0 ? r : take_fd(&dir);
+}
+
+int journal_put(int dir_fd, const char *name, const void *p, size_t n)
+{
+	cleanup_fd int fd = open_empty(dir_fd, name);
+	int r = fd < 0 ? -errno : 0;
+
+	return r < 0 ? r : fd_write_all(fd, p, n);
 }
 
 int journal_open(struct journal *j, struct env *v, const char *run_id, bool as_test, bool capture,
@@ -51,13 +103,13 @@ int journal_open(struct journal *j, struct env *v, const char *run_id, bool as_t
 		return all;
 	snprintf(j->run_id, sizeof(j->run_id), "%s", run_id);
 	j->as_test = as_test;
-	if (mkdirat(all, run_id, 0700) < 0 ||
-		(j->dir_fd = openat(all, run_id, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
-		return err_set(e, errno, "write the journal of %s", v->name);
+	j->dir_fd = place_for(all, run_id);
+	if (j->dir_fd < 0)
+		return err_set(e, -j->dir_fd, "write the journal of %s", v->name);
 	if (!capture)
 		return 0;
-	if ((j->capture.file[CAPTURE_OUT].fd = open_output(j->dir_fd, "stdout")) < 0 ||
-		(j->capture.file[CAPTURE_ERR].fd = open_output(j->dir_fd, "stderr")) < 0)
+	if ((j->capture.file[CAPTURE_OUT].fd = open_empty(j->dir_fd, "stdout")) < 0 ||
+		(j->capture.file[CAPTURE_ERR].fd = open_empty(j->dir_fd, "stderr")) < 0)
 		return err_set(e, errno, "write the journal of %s", v->name);
 	return 0;
 }
@@ -95,7 +147,7 @@ int journal_started(const struct receipt *r, bool as_test, struct buf *ret)
 
 int journal_begin_as(struct journal *j, const char *started, size_t n, struct err *e)
 {
-	int r = file_replace_at(j->dir_fd, "started.json", started, n, 0600);
+	int r = journal_put(j->dir_fd, "started.json", started, n);
 
 	return r < 0 ? err_set(e, -r, "write the journal of run %s", j->run_id) : 0;
 }
@@ -106,7 +158,7 @@ int journal_begin(struct journal *j, const struct env *v, const struct receipt *
 	int rc = journal_started(r, j->as_test, &b);
 
 	if (rc == 0)
-		rc = file_replace_at(j->dir_fd, "started.json", buf_str(&b), b.len, 0600);
+		rc = journal_put(j->dir_fd, "started.json", buf_str(&b), b.len);
 	forced_crash("exec.begun");
 	return rc < 0 ? err_set(e, -rc, "write the journal of %s", v->name) : 0;
 }
@@ -116,9 +168,15 @@ int journal_begin(struct journal *j, const struct env *v, const struct receipt *
 static int forget(struct env *v, const char *run_id)
 {
 	struct err ignored = ERR_INIT;
-	cleanup_fd int all = open_journals(v, false, &ignored);
+	cleanup_fd int all = open_journals(v, false, &ignored), spare = -1;
 
-	return all < 0 ? all : tree_remove_at(all, run_id);
+	if (all < 0)
+		return all;
+	/* Two are left when a crash was recovered from: one is enough. */
+	if (renameat(all, run_id, all, SPARE) < 0)
+		return tree_remove_at(all, run_id);
+	spare = open_spare(all);
+	return spare < 0 ? -errno : empty_files(spare);
 }
 
 int journal_drop(struct journal *j, struct env *v)
@@ -167,7 +225,9 @@ static int recover_one(struct env *v, int all, const char *run, struct err *e)
 {
 	cleanup_buf struct buf note = BUF_INIT(512), sealed = BUF_INIT(JOURNAL_EVENT_MAX_B);
 	cleanup_fd int dir = openat(all, run, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	bool begun = dir >= 0 && faccessat(dir, "started.json", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	struct stat st;
+	bool begun = dir >= 0 && fstatat(dir, "started.json", &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		     st.st_size > 0;
 	bool whole =
 		dir >= 0 && file_read_at(dir, "event", &sealed) == 0 && journal_is_whole(&sealed);
 	int r = 0;
@@ -189,22 +249,33 @@ static int recover_one(struct env *v, int all, const char *run, struct err *e)
 	return r < 0 ? r : forget(v, run);
 }
 
+/* The runs that are there, in no order: there is one, or a crash left another. */
+static int list_runs(int all, struct strlist *ret)
+{
+	cleanup_dir DIR *d = dir_list(all, ".");
+	struct dirent *de;
+
+	while (d && (errno = 0, de = readdir(d)))
+		if (is_run(de->d_name) && !strlist_add(ret, de->d_name))
+			return -ENOMEM;
+	return d && errno == 0 ? 0 : -errno;
+}
+
 int journal_recover(struct env *v, struct err *e)
 {
-	cleanup_fd int all = open_journals(v, false, e);
+	cleanup_fd int all = open_journals(v, false, e), spare = -1;
 	cleanup_strlist struct strlist runs = STRLIST_INIT(65536);
-	cleanup_dir DIR *d = NULL;
-	struct dirent *de;
-	int fd, r = 0;
+	int r;
 
 	if (all < 0)
-		return all == -1 ? 0 : all;
-	fd = openat(all, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	d = fd >= 0 ? fdopendir(fd) : NULL;
-	while (d && (de = readdir(d)))
-		if (is_run(de->d_name))
-			strlist_add(&runs, de->d_name);
+		return all == -ENOENT ? 0 : all;
+	r = list_runs(all, &runs);
+	if (r < 0)
+		return err_set(e, -r, "read the journal of %s", v->name);
 	for (size_t i = 0; r == 0 && i < runs.n; i++)
 		r = recover_one(v, all, runs.v[i], e);
+	/* Cut short between its name and its emptying: output is there as it was, secrets and all. */
+	if (r == 0 && (spare = open_spare(all)) >= 0 && (r = empty_files(spare)) < 0)
+		r = err_set(e, -r, "empty the journal of %s", v->name);
 	return r;
 }

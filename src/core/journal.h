@@ -4,7 +4,7 @@
  * event}.
  *
  * Order:  started.json before the command exists; output as it comes (capped); event when it has
- *         ended, whole or not at all; then the event in the ledger, synced; then the directory goes.
+ *         ended, whole or not at all; then the event in the ledger, synced; then the directory is spare.
  *         Whoever opens the environment next for writing finishes what is unfinished: with "event", the
  *         same one is written (the same bytes: time and signature are determined); without, an
  *         "interrupted" event says what is known. Nothing that was journalled is lost.
@@ -40,6 +40,8 @@ int journal_end(struct journal *j, struct env *v, struct receipt *r, struct err 
 /* It never ran: forget it. */
 int journal_drop(struct journal *j, struct env *v);
 void journal_done(struct journal *j);
+/* A file of a run, in place: whoever reads it must be able to tell that it is whole. 0 or -errno. */
+int journal_put(int dir_fd, const char *name, const void *p, size_t n);
 /* Finish what crashes left; sentences go to v->notes. Needs the write lock. */
 int journal_recover(struct env *v, struct err *e);
 

@@ -196,6 +196,7 @@ static int event_json(struct seal *s, const char *members, const struct oid *tre
 
 	json_init(&j, out, false);
 	json_object(&j, NULL);
+	json_str(&j, "run", s->receipt->id);
 	json_int(&j, "seconds", now->tv_sec);
 	json_int(&j, "nanoseconds", now->tv_nsec);
 	json_str(&j, "type", s->journal->as_test ? PREDICATE_TEST : PREDICATE_TRACE);
@@ -265,7 +266,7 @@ static int seal_event(struct seal *s, struct buf *ret, struct err *e)
 	buf_addf(ret, "%s\n", whole.hex);
 	buf_add(ret, event.data, event.len);
 	r = ret->failed ? -E2BIG
-			: file_replace_at(s->journal->dir_fd, "event", ret->data, ret->len, 0600);
+			: journal_put(s->journal->dir_fd, "event", ret->data, ret->len);
 	return r < 0 ? err_set(e, -r, "write the journal of %s", s->env->name) : 0;
 }
 
@@ -319,14 +320,15 @@ static int append(struct env *v, const struct jnode *root, const char *run_id, s
 {
 	struct ledger_event ev = {
 		.kind = EVENT_EXEC, .env_id = v->id, .env_name = v->name, .run_id = run_id};
-	const char *tree = jstr(jget(root, "tree"));
+	const char *tree = jstr(jget(root, "tree")), *run = jstr(jget(root, "run"));
 	int64_t sec = 0, nsec = 0;
 	int r = load_files(jget(root, "files"), &ev);
 
 	ev.predicate_type = jstr(jget(root, "type"));
 	ev.predicate = jstr(jget(root, "predicate"));
 	ev.title = jstr(jget(root, "title"));
-	if (r < 0 || !ev.predicate_type || !ev.predicate || !ev.title ||
+	if (r < 0 || !run || !str_eq(run, run_id) || !ev.predicate_type || !ev.predicate ||
+		!ev.title ||
 		!jint(jget(root, "seconds"), &sec) || !jint(jget(root, "nanoseconds"), &nsec))
 		r = err_set(e, EBADMSG, "the journal of run %s is damaged", run_id);
 	ev.time = (struct timespec){sec, (long)nsec};

@@ -214,6 +214,6 @@ int land_name_as_lf(
 	rc = repo_store(&j->v->repo, &s, e);
 	if (rc == 0)
 		rc = git_write(&s, GIT_BLOB, buf_str(&b), to, ret, e);
-	close_fd(&s.objects_fd);
+	git_store_close(&s);
 	return rc;
 }

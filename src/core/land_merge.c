@@ -119,7 +119,7 @@ static int run_merge(
 	rc = repo_store(&j->v->repo, &s, e);
 	if (rc == 0)
 		rc = git_write_file(&s, out, ret, e);
-	close_fd(&s.objects_fd);
+	git_store_close(&s);
 	return rc;
 }
 

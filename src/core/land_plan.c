@@ -109,7 +109,7 @@ static int keep_ours(
 	rc = repo_store(&j->v->repo, &s, e);
 	if (rc == 0)
 		rc = git_write_file(&s, fd, ret, e);
-	close_fd(&s.objects_fd);
+	git_store_close(&s);
 	return rc;
 }
 

@@ -223,7 +223,9 @@ static int make_accepted(struct review *r, struct env *v, struct oid *ret, struc
 		return rc;
 	s.sync = true;
 	rc = review_tree(r, map_of_base(r, v, &own), v->dir, &s, ret, e);
-	close_fd(&s.objects_fd);
+	if (rc == 0)
+		rc = git_store_flush(&s, e);
+	git_store_close(&s);
 	return rc;
 }
 

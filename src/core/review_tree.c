@@ -239,7 +239,9 @@ static int make_tree(struct review *r, struct outcome_tree *o, const struct tree
 		return err_set(e, ENOMEM, "make the accepted tree");
 	unlink(index);
 	unlink(lock);
-	rc = tree_by_index(r, o, index, ret, e);
+	rc = git_store_name(s, e); /* git looks for them */
+	if (rc == 0)
+		rc = tree_by_index(r, o, index, ret, e);
 	unlink(index);
 	unlink(lock);
 	return rc;

@@ -26,7 +26,6 @@
 #define BLOCK_MAX 65535u
 #define BLOCK_HEAD 5u
 #define SMALL_B ((size_t)256 << 10) /* read whole, so that what exists already is not written */
-#define TEMP_MAX 40
 #define TEMP_TRIES 100
 
 /* ------------------------------------------------------------------ the stream */
@@ -35,7 +34,7 @@ struct stream {
 	int fd; /* -1: hash only */
 	struct hasher hash;
 	uint32_t adler;
-	unsigned char *block; /* room for two bytes of zlib, a head, BLOCK_MAX bytes, the sum */
+	unsigned char *block; /* room for two bytes of zlib, a head, up to BLOCK_MAX bytes, the sum */
 	size_t start, n;      /* where the head is; bytes after it */
 };
 
@@ -92,7 +91,8 @@ static int stream_begin(struct stream *s, int fd, enum git_hash h, enum git_type
 	hasher_begin(&s->hash, h, t, size);
 	if (fd < 0)
 		return 0;
-	s->block = malloc(2 + BLOCK_HEAD + BLOCK_MAX + 4);
+	s->block = malloc(
+		2 + BLOCK_HEAD + MIN_OF((uint64_t)BLOCK_MAX, sizeof(head) + size) + 4);
 	if (!s->block)
 		return -ENOMEM;
 	s->block[0] = 0x78; /* deflate, 32 KiB window */
@@ -137,22 +137,26 @@ static struct object_path path_of(const struct oid *o)
 }
 
 /* An empty file is what a crash leaves of an object that was never synced: not there. */
-static bool have(const struct git_store *s, const struct object_path *p)
+static bool have(const struct git_store *s, const struct oid *o)
 {
+	struct object_path p = path_of(o);
 	struct stat st;
 
-	return fstatat(s->objects_fd, p->name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	for (size_t i = 0; i < s->pending_n; i++)
+		if (oid_eq(&s->pending[i].oid, o))
+			return true;
+	return fstatat(s->objects_fd, p.name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 	       S_ISREG(st.st_mode) && st.st_size > 0;
 }
 
-static int temp_open(const struct git_store *s, char name[TEMP_MAX])
+static int temp_open(const struct git_store *s, char name[GIT_TEMP_MAX])
 {
 	static atomic_uint serial;
 
 	for (int tries = 0; tries < TEMP_TRIES; tries++) {
 		int fd;
 
-		snprintf(name, TEMP_MAX, "tmp_obj_%d_%u", getpid(), atomic_fetch_add(&serial, 1));
+		snprintf(name, GIT_TEMP_MAX, "tmp_obj_%d_%u", getpid(), atomic_fetch_add(&serial, 1));
 		fd = openat(s->objects_fd, name,
 			O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444);
 		if (fd >= 0)
@@ -175,19 +179,18 @@ static int fan_out(const struct git_store *s, const struct object_path *p)
 	return 0;
 }
 
-static int settle(const struct git_store *s, int fd, const char *temp, const struct object_path *p)
+/* Its permissions, then its name. */
+static int name_object(
+	const struct git_store *s, int fd, const char *temp, const struct object_path *p)
 {
 	struct stat st;
 	int r;
 
 	if (fstat(s->objects_fd, &st) == 0)
 		fchmod(fd, st.st_mode & 0444);
-	r = s->sync ? fd_send_to_disk(fd) : 0;
-	if (r < 0)
-		return r;
 	for (int tries = 0;; tries++) {
 		if (renameat(s->objects_fd, temp, s->objects_fd, p->name) == 0)
-			break;
+			return 0;
 		/* git gc removes a directory that has become empty */
 		if (errno != ENOENT || tries >= TEMP_TRIES)
 			return -errno;
@@ -195,14 +198,66 @@ static int settle(const struct git_store *s, int fd, const char *temp, const str
 		if (r < 0)
 			return r;
 	}
+}
+
+/* ------------------------------------------------------------------ several at once */
+
+/* The file is done and will have its name; what `sync` wants is begun, and waited for in git_store_name(). */
+static int settle(struct git_store *s, int *fd, const char *temp, const struct oid *o)
+{
+	struct object_path p = path_of(o);
+	struct git_pending *next;
+	struct err e = ERR_INIT;
+
+	if (!s->sync)
+		return name_object(s, *fd, temp, &p);
+	if (s->pending_n == GIT_PENDING_MAX && git_store_name(s, &e) < 0)
+		return -e.errnum;
+	fd_begin_to_disk(*fd);
+	next = &s->pending[s->pending_n++];
+	*next = (struct git_pending){.fd = take_fd(fd), .oid = *o};
+	snprintf(next->temp, sizeof(next->temp), "%s", temp);
 	return 0;
 }
 
-int git_store_flush(const struct git_store *s, struct err *e)
+int git_store_name(struct git_store *s, struct err *e)
 {
-	int r = dir_flush(s->objects_fd);
+	int r = 0;
 
+	for (size_t i = 0; r == 0 && i < s->pending_n; i++)
+		r = fd_send_to_disk(s->pending[i].fd);
+	for (size_t i = 0; i < s->pending_n; i++) {
+		struct git_pending *x = &s->pending[i];
+		struct object_path p = path_of(&x->oid);
+
+		if (r == 0)
+			r = name_object(s, x->fd, x->temp, &p);
+		if (r < 0)
+			unlinkat(s->objects_fd, x->temp, 0);
+		close_fd(&x->fd);
+	}
+	s->pending_n = 0;
 	return r < 0 ? err_set(e, -r, "write objects to the disk") : 0;
+}
+
+int git_store_flush(struct git_store *s, struct err *e)
+{
+	int r = git_store_name(s, e);
+
+	if (r < 0)
+		return r;
+	r = dir_flush(s->objects_fd);
+	return r < 0 ? err_set(e, -r, "write objects to the disk") : 0;
+}
+
+void git_store_close(struct git_store *s)
+{
+	for (size_t i = 0; i < s->pending_n; i++) {
+		unlinkat(s->objects_fd, s->pending[i].temp, 0);
+		close_fd(&s->pending[i].fd);
+	}
+	s->pending_n = 0;
+	close_fd(&s->objects_fd);
 }
 
 static int write_bytes(
@@ -216,18 +271,18 @@ static int write_bytes(
 	return r < 0 ? r : stream_end(st, &again);
 }
 
-static int write_loose(struct git_store *s, enum git_type t, const void *p, size_t n,
-	const struct object_path *path)
+static int write_loose(
+	struct git_store *s, enum git_type t, const void *p, size_t n, const struct oid *o)
 {
 	cleanup_stream struct stream st = {.fd = -1};
 	cleanup_fd int fd = -1;
-	char temp[TEMP_MAX];
+	char temp[GIT_TEMP_MAX];
 	int r;
 
 	fd = temp_open(s, temp);
 	r = fd < 0 ? fd : write_bytes(&st, fd, s->hash, t, p, n);
 	if (r == 0)
-		r = settle(s, fd, temp, path);
+		r = settle(s, &fd, temp, o);
 	if (r < 0 && fd >= 0)
 		unlinkat(s->objects_fd, temp, 0);
 	return r;
@@ -236,16 +291,14 @@ static int write_loose(struct git_store *s, enum git_type t, const void *p, size
 int git_write(struct git_store *s, enum git_type t, const void *p, size_t n, struct oid *ret,
 	struct err *e)
 {
-	struct object_path path;
 	struct oid o;
 	int r = 0;
 
 	oid_of(&o, s->hash, t, p, n);
-	path = path_of(&o);
-	if (s->objects_fd >= 0 && !(s->pack && git_pack_has(s->pack, &o)) && !have(s, &path)) {
+	if (s->objects_fd >= 0 && !(s->pack && git_pack_has(s->pack, &o)) && !have(s, &o)) {
 		r = s->pack ? git_pack_add(s->pack, t, p, n, &o) : 0;
 		if (r == 0)
-			r = write_loose(s, t, p, n, &path);
+			r = write_loose(s, t, p, n, &o);
 	}
 	if (r < 0)
 		return err_set(e, -r, "write Git object %s", oid_hex(&o).s);
@@ -303,8 +356,7 @@ static int write_large(struct git_store *s, int fd, uint64_t size, struct oid *r
 {
 	cleanup_stream struct stream st = {.fd = -1};
 	cleanup_fd int temp_fd = -1;
-	struct object_path path;
-	char temp[TEMP_MAX];
+	char temp[GIT_TEMP_MAX];
 	struct oid o;
 	int r = 0;
 
@@ -319,11 +371,10 @@ static int write_large(struct git_store *s, int fd, uint64_t size, struct oid *r
 	if (r == 0)
 		r = stream_end(&st, &o);
 	if (r == 0 && temp_fd >= 0) {
-		path = path_of(&o);
-		if (have(s, &path))
+		if (have(s, &o))
 			unlinkat(s->objects_fd, temp, 0);
 		else
-			r = settle(s, temp_fd, temp, &path);
+			r = settle(s, &temp_fd, temp, &o);
 	}
 	if (r < 0 && temp_fd >= 0)
 		unlinkat(s->objects_fd, temp, 0);

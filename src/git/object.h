@@ -14,19 +14,32 @@
 #include "base/err.h"
 #include "git/oid.h"
 
+#define GIT_TEMP_MAX 48
+#define GIT_PENDING_MAX 8
+
 struct git_pack;
 struct git_store {
 	int objects_fd; /* an "objects" directory */
 	enum git_hash hash;
 	struct git_pack *pack; /* where many go at once (pack_write.h), or NULL */
-	bool sync; /* to the disk as it is written; there for certain after git_store_flush() */
+	bool sync; /* objects get their names in git_store_name(), when their bytes are on the disk */
+	struct git_pending {
+		int fd;
+		char temp[GIT_TEMP_MAX];
+		struct oid oid;
+	} pending[GIT_PENDING_MAX];
+	size_t pending_n;
 };
 
 /*
- * Everything that was written with `sync` is on the disk when this returns. Each object's bytes were
- * sent there when it was written; one flush then settles their names for all, as Git's own batch mode does.
+ * What was written with `sync` was only sent on its way, all of it side by side. Naming waits for the
+ * bytes and gives the objects their names; flushing settles the names, too. Where one fsync settles all
+ * that was done before it (path.h), syncing a ref afterwards does that.
  */
-int git_store_flush(const struct git_store *s, struct err *e);
+int git_store_name(struct git_store *s, struct err *e);
+int git_store_flush(struct git_store *s, struct err *e);
+/* Whatever was not named is dropped. */
+void git_store_close(struct git_store *s);
 
 int git_write(struct git_store *s, enum git_type t, const void *p, size_t n, struct oid *ret,
 	struct err *e);

@@ -3,7 +3,8 @@
  * Moving refs: see repo.h.
  *
  * Order:   NAME.lock is made (only one can), the value is read under it and compared, the new one is
- *          written into the lock, synced, and renamed over the ref. That is Git's own protocol, so Git
+ *          written into the lock, sent to the disk, and renamed over the ref; then the directory
+ *          is synced. That is Git's own protocol, so Git
  *          and croft exclude each other.
  * Failure: the lock is removed on every way out. A directory on the way may be removed by somebody
  *          who deleted its last ref, and is made again.
@@ -260,8 +261,9 @@ static int put_value(struct move *m, int fd)
 	int rc, n = snprintf(line, sizeof(line), "%s\n", oid_hex(m->to).s);
 
 	rc = fd_write_all(fd, line, (size_t)n);
-	if (rc == 0 && fsync(fd) < 0)
-		rc = -errno;
+	/* Where syncing the directory settles all, the value need only have gone before it. */
+	if (rc == 0)
+		rc = fd_send_to_disk(fd);
 	if (rc < 0)
 		return rc;
 	if (renameat(m->dir, m->lock, m->dir, m->ref) < 0) {

@@ -226,14 +226,13 @@ static int write_objects(const struct repo *repo, const struct ledger_event *ev,
 
 	if (r < 0)
 		return r;
-	s.sync = true;
 	r = write_tree(&s, ev, envelope, &tree, e);
 	if (r == 0)
 		r = write_commit(&s, &tree, parent, t, title, ret, e);
-	/* Syncing the ref, which comes next in the same file system, settles these names as well. */
-	if (r == 0 && !fd_settles_all(s.objects_fd))
-		r = git_store_flush(&s, e);
-	close_fd(&s.objects_fd);
+	/* Syncing the ref, which comes next in the same file system, settles the names as well. */
+	if (r == 0)
+		r = (fd_settles_all(s.objects_fd) ? git_store_name : git_store_flush)(&s, e);
+	git_store_close(&s);
 	return r;
 }
 

@@ -298,6 +298,11 @@ bool fd_settles_all(int fd)
 	       (fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_SUPER_MAGIC);
 }
 
+void fd_begin_to_disk(int fd)
+{
+	sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+}
+
 int fd_send_to_disk(int fd)
 {
 	if (!fd_settles_all(fd))

@@ -44,6 +44,7 @@ int file_replace_synced_at(int dirfd, const char *name, const void *p, size_t n,
  */
 bool fd_settles_all(int fd);
 int fd_send_to_disk(int fd);
+void fd_begin_to_disk(int fd); /* without waiting: send it later as well */
 int dir_flush(int dirfd);
 /* mkdir -p with the given mode for new directories, refusing symlinks; returns an O_PATH fd. */
 int dir_make(const char *path, mode_t mode);

@@ -114,6 +114,15 @@ def state(p, *parts):
 	return os.path.join(p.home, ".local/state/croft", *parts)
 
 
+def in_journal(p, name="e"):
+	"""What the journal still holds: runs that were not recorded, and bytes that a recorded one left."""
+	top = state(p, "envs", name, "journal")
+	runs = sorted(set(os.listdir(top)) - {"spare"})
+	spare = os.path.join(top, "spare")
+	left = [f for f in sorted(os.listdir(spare)) if os.path.getsize(os.path.join(spare, f))] if os.path.isdir(spare) else []
+	return runs + left
+
+
 def record(p, name="e"):
 	with open(state(p, "envs", name, "env.json"), encoding="utf-8") as f:
 		return json.load(f)

@@ -14,7 +14,7 @@ import random
 import re
 import signal
 
-from envs import (LONG, Saved, changed, clean, events, git, killed_at, leftovers, names, new, record, repository, staged_tree, state,
+from envs import (LONG, Saved, changed, clean, events, git, in_journal, killed_at, leftovers, names, new, record, repository, staged_tree, state,
 	tree_inside, tree_now, verify, work)
 from harness import TOP, alive, check, contains, end, equal, main, processes, test, text, wait_for
 
@@ -75,7 +75,7 @@ def test_exec_at_every_step(p):
 		equal(len(now), len(before) + 2, f"{step}: one event for the run, one for the next")
 		check(now[-2] == ("interrupted" if step in ("exec.begun", "exec.ended") else "exec"), f"{step}: recorded as {now[-2]}")
 		verify(p)
-		equal(os.listdir(state(p, "envs/e/journal")), [], f"{step}: the journal")
+		equal(in_journal(p), [], f"{step}: the journal")
 	contains(text(p.croft("evidence", "show", "e").exits(0).out), "interrupted")
 
 
@@ -430,7 +430,7 @@ def test_anywhere_in_exec(p):
 		equal(work(p, "cat later; rm -f more; cat new/deep/n").split(), ["later", "n"], "inside")
 		equal(staged_tree(p), staged, "staged work")
 		settled(p, "e")
-		equal(os.listdir(state(p, "envs/e/journal")), [], "the journal")
+		equal(in_journal(p), [], "the journal")
 		kinds = events(p)
 		check(kinds[-1] == "exec" and set(kinds[4:]) <= {"exec", "interrupted"} and len(kinds) - 4 in (1, 2), "events", kinds)
 	equal(events(p), ["created", "exec", "snapshot", "exec"], "events")

@@ -67,6 +67,7 @@ static void round_trip(const char *format)
 			CHECK_INT(git_write_file(&s, fd, &o, &e), 0);
 		CHECK_INT(git_write(&s, GIT_BLOB, bytes, sizes[i], &q, &e), 0);
 		CHECK_INT(git_write_file(&s, fd, &o, &e), 0);
+		CHECK_INT(git_store_name(&s, &e), 0);
 		name = world_ask(&w, "git hash-object --no-filters f");
 		CHECK_STR(oid_hex(&o).s, name);
 		CHECK(oid_eq(&o, &p) && oid_eq(&o, &q));
@@ -124,6 +125,34 @@ TEST(what_is_there_is_left_alone_unless_empty)
 	CHECK_INT(git_write(&s, GIT_BLOB, "hello\n", 6, &o, &e), 0);
 	CHECK_INT(fstatat(objects, path, &b, 0), 0);
 	CHECK_INT(b.st_size, a.st_size);
+}
+
+TEST(synced_objects_are_named_together_or_not_at_all)
+{
+	cleanup_world struct world w = {.fd = -1};
+	struct git_store s = {.hash = GIT_SHA1, .sync = true};
+	cleanup_free char *kept = NULL, *left = NULL;
+	struct err e = ERR_INIT;
+	struct oid o;
+
+	CHECK(world_make(&w, "sha1"));
+	s.objects_fd = objects_of(&w);
+	CHECK_INT(git_write(&s, GIT_BLOB, "dropped\n", 8, &o, &e), 0);
+	git_store_close(&s);
+	left = world_ask(&w, "find .git/objects -type f | wc -l");
+	CHECK_STR(left, "0");
+	s.objects_fd = objects_of(&w);
+	/* More than are kept waiting, some twice. */
+	for (int i = 0; i < 3 * GIT_PENDING_MAX; i++) {
+		char text[16];
+		int n = snprintf(text, sizeof(text), "%d", i / 2);
+
+		CHECK_INT(git_write(&s, GIT_BLOB, text, (size_t)n, &o, &e), 0);
+	}
+	CHECK_INT(git_store_flush(&s, &e), 0);
+	git_store_close(&s);
+	kept = world_ask(&w, "git fsck --full >/dev/null 2>&1 && find .git/objects -type f | wc -l");
+	CHECK_STR(kept, "12");
 }
 
 TEST(only_regular_files_and_only_writable_places)

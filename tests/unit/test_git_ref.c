@@ -37,6 +37,7 @@ static void life(struct world *w, struct repo *r, const char *kind)
 	objects = s.objects_fd;
 	CHECK_INT(git_write(&s, GIT_BLOB, "a", 1, &a, &e), 0);
 	CHECK_INT(git_write(&s, GIT_BLOB, "b", 1, &b, &e), 0);
+	CHECK_INT(git_store_name(&s, &e), 0);
 	CHECK_INT(ref_read(r, REF, &o, &e), -ENOENT);
 	CHECK_INT(ref_move(r, REF, &a, &b, &e), -EAGAIN);
 	CHECK_INT(ref_move(r, REF, &none, &a, &e), 0);

@@ -167,7 +167,8 @@ TEST(no_repository_has_a_store_only)
 	CHECK_INT(repo_ledger_store(&r, &s, &e), 0);
 	CHECK(s.sync);
 	CHECK_INT(git_write(&s, GIT_TREE, "", 0, &o, &e), 0);
-	close(s.objects_fd);
+	CHECK_INT(git_store_flush(&s, &e), 0);
+	git_store_close(&s);
 	CHECK_INT(repo_export_objects(&r, &o, &e), -EINVAL);
 	CHECK(world_sh(&w, "git init -q --object-format=sha256"));
 	CHECK_INT(repo_open(&later, w.work, w.state, &e), 0);
