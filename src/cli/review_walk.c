@@ -23,7 +23,7 @@ struct walk {
 	struct croft *croft;
 	struct croft_review *review;
 	size_t at, n;
-	size_t top; /* first line of the text that is shown */
+	size_t top, shown; /* first line of the text on the screen, and how many are */
 	bool color, left, save;
 	char search[256];
 };
@@ -139,13 +139,15 @@ static void paint(const struct walk *w, const char *sequence)
 		fputs(sequence, stdout);
 }
 
-/* How many rows of the screen a line takes; characters counted, tabs as eight. */
+/* How many rows of the screen a line takes at most: tabs are eight wide, what may be wide is two. */
 static size_t rows_of(const char *line, size_t n, size_t cols)
 {
 	size_t width = 0;
 
 	for (size_t i = 0; i < n; i++)
-		width += line[i] == '\t' ? 8 : ((unsigned char)line[i] & 0xc0) != 0x80;
+		width += line[i] == '\t'		      ? 8
+			 : (unsigned char)line[i] >= 0xe0     ? 2
+			 : ((unsigned char)line[i] & 0xc0) != 0x80;
 	return width == 0 ? 1 : (width + cols - 1) / cols;
 }
 
@@ -171,11 +173,13 @@ static void show_text(struct walk *w, const char *text)
 
 	screen(&rows, &cols);
 	rows = rows > 12 ? rows - 8 : 4;
+	w->shown = 0;
 	for (const char *p = text; *p; line++) {
 		size_t n = strcspn(p, "\n"), need = rows_of(p, n, cols);
 
 		if (line >= w->top && !more && (used == 0 || used + need <= rows)) {
 			show_line(w, p, n);
+			w->shown++;
 			used += need;
 		} else if (line >= w->top) {
 			more++;
@@ -335,14 +339,14 @@ static void search(struct walk *w)
 	puts("Not found.");
 }
 
+/* On from the last line that was shown, whatever the screen is now: no line is passed over. */
 static void show_more(struct walk *w, const struct croft_review_item *x)
 {
-	size_t rows, cols, lines = 0;
+	size_t lines = 0;
 
-	screen(&rows, &cols);
 	for (const char *p = x->text; *p; p++)
 		lines += *p == '\n';
-	w->top += rows > 12 ? rows - 9 : 3;
+	w->top += w->shown > 1 ? w->shown - 1 : 1;
 	if (w->top >= lines)
 		w->top = 0;
 }

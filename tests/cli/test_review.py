@@ -403,6 +403,28 @@ def test_an_environment_that_changed_is_not_saved(p):
 
 
 @test
+def test_no_line_is_passed_over(p):
+	"""Lines that take many rows push others off the page, and the next page begins with those."""
+	repository(p)
+	lines = ["x" * 1300] + [f"harmless {i}" for i in range(6)] + ["os.system(evil)"] + [f"tail {i}" for i in range(22)]
+	env(p, script="printf '%s\\n' " + " ".join(f"'{x}'" for x in lines) + " > long; printf '" + "\u4e00" * 900 + "\\nwide end\\n' > wide")
+	with Review(p, "one", rows=24) as r:
+		for word in ("long", "wide"):
+			seen = shown = r.item(word)
+			for _ in range(12):
+				if "more lines" not in shown:
+					break
+				r.key("m")
+				shown = r.item(word)
+				seen += shown
+			for line in (lines[1:] if word == "long" else ["wide end"]):
+				contains(seen, line, f"{word}: what was shown")
+			r.key("n")
+		r.t.expect(b"Save this review?")
+		r.key("n")
+
+
+@test
 def test_long_hunks_are_cut_to_the_screen(p):
 	repository(p)
 	env(p, script="seq 1000 1300 > long")
