@@ -6,8 +6,10 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/openat2.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -342,13 +344,78 @@ static void handle(struct observer *o)
 		o->saw(o->arg, &o->note[i]);
 }
 
-int observer_serve(struct observer *o)
+static int serve(struct observer *o, int timeout_ms)
 {
 	int r = o->open ? 0 : observer_open(o);
 
 	if (r == 0)
-		r = notify_recv(&o->notify, 0);
+		r = notify_recv(&o->notify, timeout_ms);
 	if (r == 1)
 		handle(o);
 	return r < 0 ? r : 0;
+}
+
+int observer_serve(struct observer *o)
+{
+	return serve(o, 0);
+}
+
+/* ---- apart ---- */
+
+#define THREAD_STACK_B (256u << 10)
+
+/* May wait: then so does the caller that was looked at, until the supervisor has read. */
+static void tell(void *arg, const struct notice *n)
+{
+	struct observer *o = arg;
+
+	while (send(o->tell, n, offsetof(struct notice, path) + n->path_len, MSG_NOSIGNAL) < 0)
+		if (errno != EINTR) {
+			o->lost++;
+			return;
+		}
+}
+
+static void *watch(void *arg)
+{
+	struct observer *o = arg;
+
+	while (serve(o, -1) == 0)
+		;
+	close_fd(&o->tell);
+	return NULL;
+}
+
+int observer_apart(struct observer *o)
+{
+	void (*saw)(void *, const struct notice *) = o->saw;
+	void *saw_arg = o->arg;
+	pthread_attr_t attr;
+	int fd[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fd) < 0)
+		return -errno;
+	o->tell = fd[1];
+	o->saw = tell;
+	o->arg = o;
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, THREAD_STACK_B);
+	r = forced_fail("observer_thread") ? EAGAIN
+					   : pthread_create(&o->thread, &attr, watch, o);
+	pthread_attr_destroy(&attr);
+	o->apart = r == 0;
+	if (r == 0)
+		return fd[0];
+	o->saw = saw;
+	o->arg = saw_arg;
+	close(fd[0]);
+	close(fd[1]);
+	return -r;
+}
+
+void observer_join(struct observer *o)
+{
+	if (o->apart)
+		pthread_join(o->thread, NULL);
+	o->apart = false;
 }

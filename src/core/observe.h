@@ -8,13 +8,16 @@
  * Trust:   it runs in the supervisor, outside the sandbox and perhaps as root, on the sandbox's
  *          words. It opens nothing but O_PATH, follows no magic link, and never resolves a path in
  *          a way that can wait: the supervisor itself serves the decoy file system, so waiting for
- *          it would be for ever.
+ *          it would be for ever. Reading a caller's memory can wait, too, once there is a file on
+ *          that file system that has bytes: its pages can be mapped, and dropped. From then on
+ *          the observer is a thread (observer_apart).
  * Limits:  one call at a time; text bounded by PATH_MAX. What could not be looked at is counted in
  *          `lost`.
  */
 #ifndef CROFT_CORE_OBSERVE_H
 #define CROFT_CORE_OBSERVE_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -40,10 +43,20 @@ struct observer {
 	bool no_openat2;
 	struct notice note[2]; /* of the call at hand */
 	unsigned notes_n;
+	bool apart;
+	pthread_t thread;
+	int tell; /* the thread's end of what it tells, struct notice by struct notice */
 };
 
 /* Handle one waiting call, never blocking. 0; -ESHUTDOWN when the last process is gone. */
 int observer_serve(struct observer *o);
+/*
+ * Go on in a thread, which then has the listener and everything here for itself. Returns a socket where
+ * its notices arrive and which ends when it ends; or -errno, and nothing has changed.
+ */
+int observer_apart(struct observer *o);
+/* After its socket has ended. */
+void observer_join(struct observer *o);
 void observer_done(struct observer *o);
 
 #endif

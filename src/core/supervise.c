@@ -50,6 +50,7 @@ struct loop {
 	struct outcome *out;
 	struct err *e;
 	struct observer observer;
+	int observed; /* what it tells once it is apart; -1 before, and after its end */
 	struct decoyfs decoyfs;
 	struct decoy_slots slots;
 	struct live live;
@@ -92,11 +93,33 @@ static void on_decoy(void *arg, size_t slot, const char *name, enum decoy_op op,
 	record_notice(l->s->record, &n);
 }
 
+/*
+ * Whoever has a file with bytes can make the observer wait for whoever serves it: before the first is
+ * handed out, the observer becomes another thread.
+ */
+static int part_observer(struct loop *l)
+{
+	struct network *n = l->s->network;
+	int fd;
+
+	if (l->observer.apart || l->s->sandbox->fd[SANDBOX_FD_NOTIFY] < 0)
+		return 0;
+	fd = observer_apart(&l->observer);
+	if (fd < 0 && !n->trust_failed)
+		strlist_add(&n->notes, "the command could not read its lists of authorities: the "
+				       "observer could not be made a thread");
+	n->trust_failed = n->trust_failed || fd < 0;
+	l->observed = MAX_OF(fd, -1);
+	return MIN_OF(fd, 0);
+}
+
 static int on_trust_file(void *arg, size_t file, const void **ret, size_t *ret_n)
 {
 	struct loop *l = arg;
+	int r = part_observer(l);
 
-	return network_trust_file(l->s->network, (enum trust_file)file, ret, ret_n);
+	return r < 0 ? r
+		     : network_trust_file(l->s->network, (enum trust_file)file, ret, ret_n);
 }
 
 /* For decisions and new rules from outside, while it runs. Nobody waits for this. */
@@ -290,18 +313,20 @@ static void on_signal(struct loop *l)
 	}
 }
 
-/* Notices from the broker: one message each, length checked against its own header. */
-static void on_notices(struct loop *l)
+/*
+ * Notices from the broker, or from the observer once it is apart: one message each, length checked
+ * against its own header.
+ */
+static void on_notices(struct loop *l, int *fd, enum notice_source source)
 {
-	int fd = l->s->sandbox->fd[SANDBOX_FD_NOTICES];
 	struct notice n;
 
 	for (int i = 0; i < 256; i++) {
-		ssize_t len = recv(fd, &n, sizeof(n), MSG_DONTWAIT);
+		ssize_t len = recv(*fd, &n, sizeof(n), MSG_DONTWAIT);
 		size_t head = offsetof(struct notice, path);
 
 		if (len == 0) {
-			close_fd(&l->s->sandbox->fd[SANDBOX_FD_NOTICES]);
+			close_fd(fd);
 			return;
 		}
 		if (len < 0)
@@ -313,9 +338,33 @@ static void on_notices(struct loop *l)
 		n.path[n.path_len] = '\0';
 		if (n.lost)
 			l->s->record->files_full = true;
-		n.source = NOTICE_BY_BROKER;
+		n.source = (uint8_t)source;
 		record_notice(l->s->record, &n);
 	}
+}
+
+static void on_observed(struct loop *l)
+{
+	if (l->observer.apart)
+		on_notices(l, &l->observed, NOTICE_BY_OBSERVER);
+	else if (observer_serve(&l->observer) < 0)
+		close_fd(&l->s->sandbox->fd[SANDBOX_FD_NOTIFY]);
+}
+
+/* Nobody is left to look at. A look that waits for a served file is let go by not serving it any more. */
+static void end_observer(struct loop *l)
+{
+	struct pollfd p = {.fd = l->observed, .events = POLLIN};
+
+	if (l->observer.apart)
+		close_fd(&l->s->sandbox->fd[SANDBOX_FD_DECOY]);
+	while (l->observed >= 0)
+		if (poll(&p, 1, -1) > 0)
+			on_notices(l, &l->observed, NOTICE_BY_OBSERVER);
+	observer_join(&l->observer);
+	if (l->observer.lost) /* a call that could not be looked at may have changed a file */
+		l->s->record->files_full = true;
+	observer_done(&l->observer);
 }
 
 static void enforce_time(struct loop *l)
@@ -352,7 +401,8 @@ static void loop_once(struct loop *l)
 	struct pollfd p[FD_NUM] = {
 		[FD_CONTROL] = {.fd = b->control, .events = POLLIN},
 		[FD_SIGNAL] = {.fd = l->s->signals->fd, .events = POLLIN},
-		[FD_NOTIFY] = {.fd = b->fd[SANDBOX_FD_NOTIFY], .events = POLLIN},
+		[FD_NOTIFY] = {.fd = l->observer.apart ? l->observed : b->fd[SANDBOX_FD_NOTIFY],
+			.events = POLLIN},
 		[FD_NOTICES] = {.fd = b->fd[SANDBOX_FD_NOTICES], .events = POLLIN},
 		[FD_DECOY] = {.fd = b->fd[SANDBOX_FD_DECOY], .events = POLLIN},
 		[FD_LIVE] = {.fd = l->live.fd, .events = POLLIN},
@@ -367,12 +417,12 @@ static void loop_once(struct loop *l)
 	if (poll(p, (nfds_t)(net + net_n - p), wait_ms(l)) < 0 && errno != EINTR)
 		return;
 	/* Watchers first: what the command did is known before it is known to have ended. */
-	if (p[FD_NOTIFY].revents && observer_serve(&l->observer) < 0)
-		close_fd(&b->fd[SANDBOX_FD_NOTIFY]);
+	if (p[FD_NOTIFY].revents)
+		on_observed(l);
 	if (p[FD_DECOY].revents && decoyfs_serve(&l->decoyfs) < 0)
 		close_fd(&b->fd[SANDBOX_FD_DECOY]);
 	if (p[FD_NOTICES].revents)
-		on_notices(l);
+		on_notices(l, &b->fd[SANDBOX_FD_NOTICES], NOTICE_BY_BROKER);
 	if (tty_n)
 		terminal_handle(l->s->terminal, p + FD_TERMINAL, tty_n);
 	if (out_n)
@@ -424,13 +474,15 @@ void signals_release(struct signals *s)
 static void end_sandbox(struct loop *l)
 {
 	struct sandbox *b = l->s->sandbox;
+	/* What the observer still has to tell belongs to the account, too. */
+	bool early = l->s->pid_namespace && !l->out->lost && !l->observer.apart;
 	int status = 0;
 
 	if (l->rc < 0 || l->out->lost)
 		signal_init(b, SIGKILL);
 	close_fd(&b->control);
 	network_finish(l->s->network);
-	if (l->rc == 0 && !l->out->lost && l->s->pid_namespace)
+	if (l->rc == 0 && early)
 		l->s->meanwhile(l->s->meanwhile_arg, l->out);
 	while (waitpid(b->pid, &status, 0) < 0 && errno == EINTR)
 		;
@@ -443,14 +495,15 @@ static void end_sandbox(struct loop *l)
 	}
 	while (b->fd[SANDBOX_FD_NOTICES] >= 0 &&
 		recv(b->fd[SANDBOX_FD_NOTICES], &status, 1, MSG_PEEK | MSG_DONTWAIT) > 0)
-		on_notices(l);
-	if (l->rc == 0 && (l->out->lost || !l->s->pid_namespace))
+		on_notices(l, &b->fd[SANDBOX_FD_NOTICES], NOTICE_BY_BROKER);
+	end_observer(l);
+	if (l->rc == 0 && !early)
 		l->s->meanwhile(l->s->meanwhile_arg, l->out);
 }
 
 int supervise(struct supervise *s, struct outcome *ret, struct err *e)
 {
-	struct loop l = {.s = s, .out = ret, .e = e, .live = LIVE_INIT, .prompt = PROMPT_INIT};
+	struct loop l = {.s = s, .out = ret, .e = e, .observed = -1, .live = LIVE_INIT, .prompt = PROMPT_INIT};
 
 	*ret = (struct outcome){0};
 	l.observer = (struct observer){.listener = -1,
@@ -472,12 +525,9 @@ int supervise(struct supervise *s, struct outcome *ret, struct err *e)
 	l.rc = s->refuse ? -ECANCELED : 0;
 	while (!l.over && l.rc == 0)
 		loop_once(&l);
-	if (l.observer.lost) /* a call that could not be looked at may have changed a file */
-		s->record->files_full = true;
 	live_close(&l.live);
 	prompt_close(&l.prompt);
 	end_sandbox(&l);
-	observer_done(&l.observer);
 	terminal_finish(s->terminal);
 	/* Over time is over: only a command that ended by itself has its reader waited for. */
 	relay_finish(s->relay, s->signals->fd, ret->timed_out || l.rc < 0 ? KILL_GRACE_MS : -1);

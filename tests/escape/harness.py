@@ -233,6 +233,9 @@ def main():
     os.chmod(base, 0o755)
     # A copy, because an ordinary user may not reach the build directory.
     croft = shutil.copy(find_croft(), os.path.join(base, "croft"))
+    gateway = os.path.join(os.path.dirname(find_croft()), "croft-gateway")
+    if os.path.exists(gateway):
+        shutil.copy(gateway, base)
     os.chmod(croft, 0o755)
     good = True
     refused = {}

@@ -107,6 +107,45 @@ def flood(p):
     check(rss < 20000, "the supervisor used %d KiB" % rss)
 
 
+# A path that lies in a page of a file that the supervisor serves, and that nobody has read yet.
+SELF = """
+import ctypes, mmap, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+f = os.open(sys.argv[1], os.O_RDONLY)
+n = os.fstat(f).st_size
+os.posix_fadvise(f, 0, 0, os.POSIX_FADV_RANDOM)
+os.posix_fadvise(f, 0, 0, os.POSIX_FADV_DONTNEED)
+page = ctypes.c_void_p(libc.mmap(None, n, mmap.PROT_READ, mmap.MAP_PRIVATE, f, 0) + (n // 4096 - 1) * 4096)
+there = (ctypes.c_ubyte * 1)()
+libc.mincore(page, ctypes.c_size_t(4096), there)
+print("served" if os.readlink(sys.argv[1]).startswith("/.croft/") else "plain", "cached" if there[0] & 1 else "absent")
+for i in range(20):
+    os.posix_fadvise(f, 0, 0, os.POSIX_FADV_DONTNEED)
+    libc.mkdir(page, 0o755)
+print("went on", flush=True)
+os.mkdir("/etc/seen")
+"""
+
+
+@harness.case("R4-waiting-for-itself", tiers=("namespace",))
+def waiting_for_itself(p):
+    """A call whose path is in a page that the supervisor must serve: it looks at the path and does not freeze."""
+    bundle = "/etc/ssl/certs/ca-certificates.crt"
+    if not os.path.exists(bundle):
+        raise Skip("no list of authorities here")
+    r, receipt = p.receipt("--direct", "--timeout", "10s", "--allow-host", "example.org", "--",
+                           harness.python, "-c", SELF, bundle, timeout=60)
+    check("went on" in r.out, r)
+    check("/etc/seen" in str(receipt["denials"]), "the observer is gone: %s" % receipt["denials"])
+    if not r.out.startswith("served absent"):
+        raise Skip("the list is not served here, or the page was read ahead: %s" % r.out.split())
+    r = p.run("-q", "--direct", "--allow-host", "example.org", "--", "/bin/cat", bundle,
+              env={"CROFT_FORCE_FAIL": "observer_thread"})
+    check(r.rc != 0 and not r.out, "handed out although the observer could not be another thread")
+
+
 @harness.case("R4-denial-flood")
 def denial_flood(p):
     """Tens of thousands of refused attempts, all different: bounded memory, bounded receipt, exact end."""
