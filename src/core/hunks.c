@@ -223,20 +223,21 @@ static void hunk_body(struct reader *r, struct hunk *h)
 {
 	uint32_t old_n = 0, new_n = 0;
 	size_t n = 0, from = r->at;
+	bool marked = true;
 
 	while (!r->bad && (old_n < h->old_n || new_n < h->new_n)) {
 		const char *line = until(r, '\n', &n);
 
-		if (!line || n == 0) {
+		if (!line || n == 0 || !memchr(" +-\\", line[0], 4) ||
+			(line[0] == '\\' && marked)) {
 			r->bad = true;
 			return;
 		}
+		marked = line[0] == '\\';
 		h->added += line[0] == '+';
 		h->deleted += line[0] == '-';
 		old_n += line[0] == ' ' || line[0] == '-';
 		new_n += line[0] == ' ' || line[0] == '+';
-		if (!strchr(" +-\\", line[0]))
-			r->bad = true;
 	}
 	if (starts(r, "\\ "))
 		until(r, '\n', &n);

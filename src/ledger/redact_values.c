@@ -217,14 +217,21 @@ static size_t put_utf8(char *to, uint32_t c)
 		to[1] = (char)(0x80 | (c & 0x3f));
 		return 2;
 	}
-	to[0] = (char)(0xe0 | c >> 12);
-	to[1] = (char)(0x80 | (c >> 6 & 0x3f));
-	to[2] = (char)(0x80 | (c & 0x3f));
-	return 3;
+	if (c < 0x10000) {
+		to[0] = (char)(0xe0 | c >> 12);
+		to[1] = (char)(0x80 | (c >> 6 & 0x3f));
+		to[2] = (char)(0x80 | (c & 0x3f));
+		return 3;
+	}
+	to[0] = (char)(0xf0 | c >> 18);
+	to[1] = (char)(0x80 | (c >> 12 & 0x3f));
+	to[2] = (char)(0x80 | (c >> 6 & 0x3f));
+	to[3] = (char)(0x80 | (c & 0x3f));
+	return 4;
 }
 
-/* One escape or byte at p: how many bytes it takes, and at most three that it gives. */
-static size_t undo_percent(const char *p, size_t n, char to[3], size_t *ret_n)
+/* One escape or byte at p: how many bytes it takes, and at most four that it gives. */
+static size_t undo_percent(const char *p, size_t n, char to[4], size_t *ret_n)
 {
 	*ret_n = 1;
 	if (p[0] == '%' && n >= 3 && hex_digit(p[1]) >= 0 && hex_digit(p[2]) >= 0) {
@@ -235,11 +242,26 @@ static size_t undo_percent(const char *p, size_t n, char to[3], size_t *ret_n)
 	return 1;
 }
 
-static size_t undo_json(const char *p, size_t n, char to[3], size_t *ret_n)
+/* \uXXXX, or -1. */
+static int json_unit(const char *p, size_t n)
+{
+	int c = 0;
+
+	if (n < 6 || p[0] != '\\' || p[1] != 'u')
+		return -1;
+	for (size_t i = 2; i < 6; i++) {
+		if (hex_digit(p[i]) < 0)
+			return -1;
+		c = c << 4 | hex_digit(p[i]);
+	}
+	return c;
+}
+
+static size_t undo_json(const char *p, size_t n, char to[4], size_t *ret_n)
 {
 	static const char escaped[] = "\"\\/bfnrt", plain[] = "\"\\/\b\f\n\r\t";
 	const char *at;
-	uint32_t c = 0;
+	int c, low;
 
 	*ret_n = 1;
 	to[0] = p[0];
@@ -250,14 +272,17 @@ static size_t undo_json(const char *p, size_t n, char to[3], size_t *ret_n)
 		to[0] = plain[at - escaped];
 		return 2;
 	}
-	if (p[1] != 'u' || n < 6)
+	c = json_unit(p, n);
+	if (c < 0)
 		return 1;
-	for (size_t i = 2; i < 6; i++) {
-		if (hex_digit(p[i]) < 0)
-			return 1;
-		c = c << 4 | (uint32_t)hex_digit(p[i]);
+	/* Beyond the first 65536 a character is two of them. */
+	low = c >= 0xd800 && c < 0xdc00 ? json_unit(p + 6, n - 6) : -1;
+	if (low >= 0xdc00 && low < 0xe000) {
+		*ret_n = put_utf8(
+			to, 0x10000 + ((uint32_t)(c - 0xd800) << 10 | (uint32_t)(low - 0xdc00)));
+		return 12;
 	}
-	*ret_n = put_utf8(to, c);
+	*ret_n = put_utf8(to, (uint32_t)c);
 	return 6;
 }
 
@@ -274,7 +299,7 @@ static void look_undone(const struct table *t, const char *p, size_t n,
 	}
 	for (size_t i = 0; i < n;) {
 		size_t made, took;
-		char to[3];
+		char to[4];
 
 		took = undo(p + i, n - i, to, &made);
 		for (size_t k = 0; k < made; k++) {
