@@ -199,7 +199,8 @@ int croft_env_remove(struct croft *c, const char *name, bool force, char **ret)
 
 	c->err = ERR_INIT;
 	env_init(&v);
-	if (env_open(&v, name, ENV_LOCK_WRITE, &c->err) < 0 || env_remove(&v, force, &c->err) < 0)
+	if (env_open(&v, name, force ? ENV_LOCK_FORCE : ENV_LOCK_WRITE, &c->err) < 0 ||
+		env_remove(&v, force, &c->err) < 0)
 		return -c->err.errnum;
 	buf_addf(&b, "environment %s is removed; its evidence stays in " LEDGER_REF_PREFIX "%s\n",
 		v.name, v.id);

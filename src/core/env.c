@@ -162,7 +162,7 @@ static int take_lock(struct env *v, const char *name, enum env_lock lock, struct
 	int n;
 
 	/* Readers need none: the record is replaced whole, and layers only ever grow. */
-	if (lock != ENV_LOCK_WRITE)
+	if (lock < ENV_LOCK_WRITE)
 		return 0;
 	v->lock_fd = openat(v->dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (v->lock_fd < 0)
@@ -258,9 +258,14 @@ int env_open(struct env *ret, const char *name, enum env_lock lock, struct err *
 		return err_set(e, EBADMSG, "the record of environment %s speaks of another", name);
 	if ((r = env_attach(&v, e)) < 0)
 		return r;
-	if (lock == ENV_LOCK_WRITE &&
-		((r = journal_recover(&v, e)) < 0 || (r = land_recover(&v, e)) < 0))
-		return err_wrap(e, "recover environment %s", name);
+	if (lock >= ENV_LOCK_WRITE &&
+		((r = journal_recover(&v, e)) < 0 || (r = land_recover(&v, e)) < 0)) {
+		err_wrap(e, "recover environment %s", name);
+		if (lock != ENV_LOCK_FORCE)
+			return r;
+		strlist_add(&v.notes, e->msg);
+		*e = ERR_INIT;
+	}
 	*ret = v;
 	env_init(&v);
 	return 0;

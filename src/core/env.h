@@ -98,7 +98,7 @@ struct env {
 	struct strlist notes; /* sentences for the user: what was recovered, what is left out */
 };
 
-enum env_lock { ENV_LOCK_NONE, ENV_LOCK_READ, ENV_LOCK_WRITE };
+enum env_lock { ENV_LOCK_NONE, ENV_LOCK_READ, ENV_LOCK_WRITE, ENV_LOCK_FORCE };
 
 bool env_name_good(const char *name);
 /* The state directory; home is returned too when wanted. Caller frees. */
@@ -106,7 +106,8 @@ int env_state_dir(char **ret, char **ret_home, struct err *e);
 
 /*
  * Open by name. WRITE waits for nobody: an environment in use is refused with who uses it. With WRITE,
- * what a crash left behind is recovered first (journal.h, land.h) and told in notes.
+ * what a crash left behind is recovered first (journal.h, land.h) and told in notes. FORCE is for removing:
+ * what cannot be recovered is told, too.
  */
 int env_open(struct env *ret, const char *name, enum env_lock lock, struct err *e);
 void env_init(struct env *v); /* nothing: env_done() may be called on it */

@@ -225,6 +225,7 @@ static int recover_one(struct env *v, int all, const char *run, struct err *e)
 {
 	cleanup_buf struct buf note = BUF_INIT(512), sealed = BUF_INIT(JOURNAL_EVENT_MAX_B);
 	cleanup_fd int dir = openat(all, run, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	char why[ERR_MSG_MAX];
 	struct stat st;
 	bool begun = dir >= 0 && fstatat(dir, "started.json", &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 		     st.st_size > 0;
@@ -234,13 +235,21 @@ static int recover_one(struct env *v, int all, const char *run, struct err *e)
 
 	if (dir < 0)
 		return err_set(e, errno, "open the journal of run %s", run);
+	begun = begun || whole; /* a torn start does not undo what was sealed */
 	if (begun && !v->tip_known) {
 		if ((r = ledger_tip(&v->tip, &v->repo, v->id, e)) < 0)
 			return r;
 		v->tip_known = true;
 	}
 	if (begun && !str_eq(v->tip.run_id, run)) {
-		r = whole ? journal_event(v, run, &sealed, e) : journal_interrupted(v, dir, run, e);
+		r = whole ? journal_event(v, run, &sealed, e) : -ENODATA;
+		/* One that no ledger takes must not close the environment for ever. */
+		if (r == -ENODATA || r == -EFBIG || r == -E2BIG || r == -EBADMSG) {
+			snprintf(why, sizeof(why), "%s", whole ? e->msg : "");
+			whole = false;
+			*e = ERR_INIT;
+			r = journal_interrupted(v, dir, run, *why ? why : NULL, e);
+		}
 		buf_addf(&note, "%s %s was %s; its record was completed from the journal",
 			whole ? "the record of run" : "run", run,
 			whole ? "not finished" : "cut short");

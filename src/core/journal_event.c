@@ -397,7 +397,8 @@ static int noted_command(const struct jnode *list, struct redact *rd, struct str
 	return 0;
 }
 
-int journal_interrupted(struct env *v, int dir, const char *run_id, struct err *e)
+int journal_interrupted(
+	struct env *v, int dir, const char *run_id, const char *why, struct err *e)
 {
 	cleanup_buf struct buf started = BUF_INIT(EVENT_MAX_B), members = BUF_INIT(EVENT_MAX_B),
 			       out = BUF_INIT(EVENT_MAX_B), errs = BUF_INIT(EVENT_MAX_B);
@@ -409,7 +410,8 @@ int journal_interrupted(struct env *v, int dir, const char *run_id, struct err *
 		.run_id = run_id,
 		.predicate_type = PREDICATE_TRACE,
 		.title = "a command that was cut short"};
-	struct predicate_exec x = {.run_id = run_id, .note = "croft ended before the command did"};
+	struct predicate_exec x = {
+		.run_id = run_id, .note = why ? why : "croft ended before the command did"};
 	const struct jnode *root = NULL;
 	struct err torn = ERR_INIT;
 	struct redact rd;
@@ -419,7 +421,7 @@ int journal_interrupted(struct env *v, int dir, const char *run_id, struct err *
 		return err_set(e, -r, "read the journal of run %s", run_id);
 	if (jdoc_parse(&d, started.data, started.len, &torn) == 0)
 		root = jdoc_root(d);
-	else
+	else if (!why)
 		x.note = "the machine stopped before the command could be written down";
 	redact_init(&rd);
 	r = secret_each(know_stored, &rd, e);

@@ -17,7 +17,8 @@ int journal_seal(
 bool journal_is_whole(const struct buf *sealed);
 /* Append the event that was sealed. */
 int journal_event(struct env *v, const char *run_id, const struct buf *sealed, struct err *e);
-/* A command whose supervisor died: what is known. */
-int journal_interrupted(struct env *v, int dir_fd, const char *run_id, struct err *e);
+/* A command whose supervisor died, or (why, else NULL) whose record could not be taken: what is known. */
+int journal_interrupted(
+	struct env *v, int dir_fd, const char *run_id, const char *why, struct err *e);
 
 #endif

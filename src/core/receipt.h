@@ -18,7 +18,7 @@
 #include "engine/engine.h"
 #include "os/cgroup.h"
 
-#define RECEIPT_JSON_MAX (16u << 20)
+#define RECEIPT_JSON_MAX (24u << 20)
 #define RUN_ID_LEN 10
 
 struct receipt {

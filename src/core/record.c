@@ -46,7 +46,10 @@ static void add_denial(struct record *r, const struct notice *n)
 	}
 	if (!r->denials)
 		r->denials = calloc(RECORD_DENIALS_MAX, sizeof(*r->denials));
-	if (!r->denials || r->denials_n == RECORD_DENIALS_MAX) {
+	r->denials_b += strlen(n->path);
+	if (!r->denials || r->denials_n == RECORD_DENIALS_MAX ||
+		r->denials_b > RECORD_DENIALS_MAX_B) {
+		r->denials_b -= strlen(n->path);
 		r->denials_lost++;
 		return;
 	}
@@ -106,7 +109,9 @@ static struct file_touched *touch(struct record *r, const char *path)
 	uint32_t *slot;
 	struct file_touched *f;
 
-	if (r->files_n == r->files_cap && (r->files_n >= RECORD_FILES_MAX || !files_grow(r))) {
+	if (r->files_b + strlen(path) > RECORD_FILES_MAX_B ||
+		(r->files_n == r->files_cap &&
+			(r->files_n >= RECORD_FILES_MAX || !files_grow(r)))) {
 		r->files_full = true;
 		return NULL;
 	}
@@ -118,6 +123,7 @@ static struct file_touched *touch(struct record *r, const char *path)
 	if (!f->path)
 		return NULL;
 	*slot = (uint32_t)++r->files_n;
+	r->files_b += strlen(path);
 	return f;
 }
 
@@ -150,7 +156,7 @@ void record_forget_files(struct record *r)
 {
 	for (size_t i = 0; i < r->files_n; i++)
 		free(r->files[i].path);
-	r->files_n = 0;
+	r->files_n = r->files_b = 0;
 	if (r->index)
 		memset(r->index, 0, r->index_cap * sizeof(*r->index));
 }

@@ -18,6 +18,9 @@
 
 #define RECORD_DENIALS_MAX 256
 #define RECORD_FILES_MAX 8192
+/* Bytes of their paths in all: as JSON they grow up to sixfold, and must still fit into a statement. */
+#define RECORD_DENIALS_MAX_B (96u << 10)
+#define RECORD_FILES_MAX_B (1u << 20)
 
 struct denial {
 	char *path;
@@ -40,10 +43,10 @@ struct record {
 	const struct policy *policy;
 	const char *workspace;
 	struct denial *denials;
-	size_t denials_n;
+	size_t denials_n, denials_b;
 	uint64_t denials_lost; /* distinct denials beyond the maximum */
 	struct file_touched *files;
-	size_t files_n, files_cap;
+	size_t files_n, files_cap, files_b;
 	uint32_t *index; /* open addressing over files, power of two */
 	size_t index_cap;
 	bool files_full;

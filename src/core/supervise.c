@@ -503,7 +503,12 @@ static void end_sandbox(struct loop *l)
 
 int supervise(struct supervise *s, struct outcome *ret, struct err *e)
 {
-	struct loop l = {.s = s, .out = ret, .e = e, .observed = -1, .live = LIVE_INIT, .prompt = PROMPT_INIT};
+	struct loop l = {.s = s,
+		.out = ret,
+		.e = e,
+		.observed = -1,
+		.live = LIVE_INIT,
+		.prompt = PROMPT_INIT};
 
 	*ret = (struct outcome){0};
 	l.observer = (struct observer){.listener = -1,

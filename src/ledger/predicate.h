@@ -5,8 +5,9 @@
  * stands beside them.
  *
  * A member whose input is NULL or 0 is left out where the standard allows it. Lists are cut at
- * PREDICATE_LIST_MAX, and then say so: the event's files have all of it. Nothing here hides secrets: give
- * it what has been through redact.h.
+ * PREDICATE_LIST_MAX members and PREDICATE_LIST_MAX_B bytes, and then say so: the event's files have all of
+ * it, and a statement is never too long to be signed, whatever a sandbox does. Nothing here hides secrets:
+ * give it what has been through redact.h.
  */
 #ifndef CROFT_LEDGER_PREDICATE_H
 #define CROFT_LEDGER_PREDICATE_H
@@ -16,6 +17,7 @@
 #include "ledger/redact.h"
 
 #define PREDICATE_LIST_MAX 1000u
+#define PREDICATE_LIST_MAX_B (1u << 20)
 #define PREDICATE_MAX_B (4u << 20)
 
 /* EVENT_CREATED, and EVENT_FORKED; PREDICATE_EVENT. */

@@ -66,18 +66,46 @@ static const char *policy_of(const struct predicate_exec *x)
 				: jstr(jget(jget(x->receipt, "policy"), "digest"));
 }
 
-static void command(const struct predicate_exec *x, struct json *j, const char *key)
+/* The word i of the command line; NULL: there are no more. */
+static const char *word(const struct predicate_exec *x, size_t i)
 {
 	const struct jnode *argv = jget(x->receipt, "command");
+	const char *s = x->argv ? x->argv[i] : i < jlen(argv) ? jstr(jat(argv, i)) : NULL;
+
+	return s || x->argv || i >= jlen(argv) ? s : "";
+}
+
+/* Cut where it is too long; the last word is then "…". */
+static void command(const struct predicate_exec *x, struct json *j, const char *key)
+{
+	size_t start = j->out->len;
+	const char *s;
 
 	json_array(j, key);
-	if (x->argv)
-		for (size_t i = 0; x->argv[i] && i < PREDICATE_LIST_MAX; i++)
-			json_str(j, NULL, x->argv[i]);
-	else
-		for (size_t i = 0; i < jlen(argv) && i < PREDICATE_LIST_MAX; i++)
-			json_str(j, NULL, jstr(jat(argv, i)));
+	for (size_t i = 0; (s = word(x, i)); i++) {
+		if (i >= PREDICATE_LIST_MAX ||
+			j->out->len - start + 6 * strlen(s) > PREDICATE_LIST_MAX_B / 2) {
+			json_str(j, NULL, "…");
+			break;
+		}
+		json_str(j, NULL, s);
+	}
 	json_end(j);
+}
+
+/* The members of a list, as far as the maxima allow. Returns whether all are there. */
+static bool copy_list(struct json *j, const char *key, const struct jnode *list)
+{
+	size_t start = j->out->len, i;
+
+	json_array(j, key);
+	for (i = 0; i < jlen(list) && i < PREDICATE_LIST_MAX; i++) {
+		if (j->out->len - start > PREDICATE_LIST_MAX_B)
+			break;
+		copy(j, NULL, jat(list, i), 0);
+	}
+	json_end(j);
+	return i == jlen(list);
 }
 
 static void monitor(const struct predicate_exec *x, struct json *j)
@@ -117,22 +145,15 @@ static void log_network(const struct predicate_exec *x, struct json *j)
 {
 	const struct jnode *hosts = jget(jget(x->receipt, "network"), "hosts");
 
-	json_array(j, "network");
-	for (size_t i = 0; i < jlen(hosts) && i < PREDICATE_LIST_MAX; i++)
-		copy(j, NULL, jat(hosts, i), 0);
-	json_end(j);
+	copy_list(j, "network", hosts);
 }
 
 static void log_files(const struct predicate_exec *x, struct json *j)
 {
-	const struct jnode *files = jget(x->receipt, "files"), *changed = jget(files, "changed");
-	bool whole = jtrue(jget(files, "complete")) && jlen(changed) <= PREDICATE_LIST_MAX;
+	const struct jnode *files = jget(x->receipt, "files");
+	bool whole = copy_list(j, "fileAccess", jget(files, "changed"));
 
-	json_array(j, "fileAccess");
-	for (size_t i = 0; i < jlen(changed) && i < PREDICATE_LIST_MAX; i++)
-		copy(j, NULL, jat(changed, i), 0);
-	json_end(j);
-	json_bool(j, "fileAccessComplete", whole);
+	json_bool(j, "fileAccessComplete", whole && jtrue(jget(files, "complete")));
 }
 
 static void output(const struct predicate_output *o, struct json *j)
@@ -189,16 +210,11 @@ void predicate_trace(const struct predicate_exec *x, struct buf *out)
 /* One name for a test: its words, so that the same command is the same test. */
 static void test_name(const struct predicate_exec *x, struct json *j)
 {
-	const struct jnode *argv = jget(x->receipt, "command");
 	cleanup_buf struct buf b = BUF_INIT(65536);
+	const char *s;
 
-	if (x->argv)
-		for (size_t i = 0; x->argv[i] && !b.failed; i++)
-			buf_addf(&b, "%s%s", i ? " " : "", x->argv[i]);
-	else
-		for (size_t i = 0; i < jlen(argv) && !b.failed; i++)
-			buf_addf(&b, "%s%s", i ? " " : "",
-				jstr(jat(argv, i)) ? jstr(jat(argv, i)) : "");
+	for (size_t i = 0; (s = word(x, i)) && !b.failed; i++)
+		buf_addf(&b, "%s%s", i ? " " : "", s);
 	json_strn(j, NULL, buf_str(&b), b.len);
 }
 

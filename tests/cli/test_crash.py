@@ -59,6 +59,33 @@ def test_the_steps_are_all_known(p):
 # ---- exec and its record ----
 
 @test
+def test_a_torn_start_does_not_undo_what_was_sealed(p):
+	repository(p)
+	new(p)
+	crash(p, "record.sealed", "exec", "-q", "e", "--", "sh", "-c", "echo b > b")
+	run = next(n for n in os.listdir(state(p, "envs/e/journal")) if n != "spare")
+	with open(state(p, "envs/e/journal", run, "started.json"), "w", encoding="ascii"):
+		pass
+	p.croft("exec", "-q", "e", "--", "true").exits(0)
+	equal(events(p), ["created", "exec", "exec"], "events")
+	verify(p)
+
+
+@test
+def test_an_event_of_another_run_is_not_taken(p):
+	"""What a reused file still held after a power cut belongs to nobody."""
+	repository(p)
+	new(p)
+	crash(p, "record.sealed", "exec", "-q", "e", "--", "sh", "-c", "echo b > b")
+	top = state(p, "envs/e/journal")
+	run = next(n for n in os.listdir(top) if n != "spare")
+	os.rename(os.path.join(top, run), os.path.join(top, "0123456789"))
+	contains(text(p.croft("exec", "e", "--", "true").exits(0).err), "0123456789 was cut short")
+	equal(events(p), ["created", "interrupted", "exec"], "events")
+	verify(p)
+
+
+@test
 def test_exec_at_every_step(p):
 	repository(p)
 	new(p)

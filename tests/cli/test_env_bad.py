@@ -21,6 +21,36 @@ BAD_NAMES = ("a/b", "../x", ".", "..", "", "/abs", "-x", ".hidden", "a b", "a\nb
 	"x.lock", "a\\b", "a:b", "a~1", "a^", "*", "$(id)", "a;b", "@{u}")
 
 
+FLOOD = """
+import os
+tail = '/'.join(['\\x01' * 250] * 15)
+for i in range(600):
+	try: os.open('/usr/' + tail + '/%d' % i, os.O_CREAT | os.O_WRONLY)
+	except OSError: pass
+for i in range(1200):
+	at = os.open('.', os.O_RDONLY)
+	for k in range(15):
+		name = '\\x01' * 240 + str(i if k == 0 else k)
+		try: os.mkdir(name, dir_fd=at)
+		except FileExistsError: pass
+		at, old = os.open(name, os.O_RDONLY, dir_fd=at), at
+		os.close(old)
+	os.close(os.open('f', os.O_CREAT | os.O_WRONLY, dir_fd=at))
+	os.close(at)
+"""
+
+
+@test
+def test_a_flood_of_long_names_is_recorded_and_closes_nothing(p):
+	repository(p)
+	new(p)
+	p.croft("exec", "-q", "e", "--", "python3", "-c", FLOOD, timeout=120).exits(0)
+	p.croft("exec", "-q", "e", "--", "true").exits(0)
+	equal(events(p), ["created", "exec", "exec"], "events")
+	verify(p)
+	p.croft("rm", "--force", "e").exits(0)
+
+
 @test
 def test_names(p):
 	repository(p)
