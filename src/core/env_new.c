@@ -56,6 +56,15 @@ static int make_directory(struct env *v, struct err *e)
 	return 0;
 }
 
+/* It is said to be there: so are its name and everything below. */
+static int keep(const struct env *v, struct err *e)
+{
+	cleanup_fd int all = openat(v->dir_fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int r = all < 0 ? -errno : dir_flush(all);
+
+	return r < 0 ? err_set(e, -r, "write environment %s to the disk", v->name) : 0;
+}
+
 /* From now on it exists. */
 int env_give_name(struct env *v, struct err *e)
 {
@@ -74,7 +83,7 @@ int env_give_name(struct env *v, struct err *e)
 			       : err_set(e, errno, "name environment %s", v->name);
 	free(v->dir);
 	v->dir = buf_take(&to);
-	return v->dir ? 0 : err_set(e, ENOMEM, "name environment %s", v->name);
+	return v->dir ? keep(v, e) : err_set(e, ENOMEM, "name environment %s", v->name);
 }
 
 /* Nothing of a failed one stays. */
@@ -389,6 +398,9 @@ int env_create(struct env *ret, const struct env_new *n, struct err *e)
 		r = make_directory(&v, e);
 	if (r == 0)
 		r = start(&v, n, e);
+	/* What was copied, of which nobody else knows. */
+	if (r == 0 && (n->dirty || v.kind == ENV_COPY) && syncfs(v.dir_fd) < 0)
+		r = err_set(e, errno, "write environment %s to the disk", n->name);
 	if (r == 0)
 		r = env_first_event(&v, n, e);
 	if (r == 0)

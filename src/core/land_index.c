@@ -65,6 +65,8 @@ int land_lock_index(struct land_job *j, struct err *e)
 	if (j->index_fd < 0)
 		return err_set(e, errno, "lock the index with %s", p.lock);
 	rc = fd_write_all(j->index_fd, text, strlen(text));
+	if (rc == 0)
+		rc = fd_send_to_disk(j->index_fd); /* also after a power cut */
 	if (rc == 0 && link(p.fresh, p.lock) < 0)
 		rc = -errno;
 	unlink(p.fresh);
@@ -126,6 +128,14 @@ static int copy_index(const struct git_paths *p, struct err *e)
 	return n < 0 ? err_set(e, errno, "read the index %s", p->index) : 0;
 }
 
+/* Before it takes the old one's place: after a power cut there is one of the two. */
+static int send_index(const struct git_paths *p)
+{
+	cleanup_fd int fd = open(p->fresh, O_RDONLY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd_send_to_disk(fd);
+}
+
 static void add_entry(struct buf *b, const struct land_job *j, const struct land_op *op, bool back)
 {
 	unsigned mode = back ? op->old_mode : op->new_mode;
@@ -176,8 +186,8 @@ int land_write_index(struct land_job *j, bool back, struct err *e)
 		return err_wrap(e, "update the index");
 	}
 	/* The lock is ours, and says so, until the new index has taken its place. */
-	if (lines.len && rename(p.fresh, p.index) < 0)
-		return err_set(e, errno, "put the new index in place");
+	if (lines.len && ((rc = send_index(&p)) < 0 || rename(p.fresh, p.index) < 0))
+		return err_set(e, rc < 0 ? -rc : errno, "put the new index in place");
 	land_unlock_index(j);
 	return 0;
 }

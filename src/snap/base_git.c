@@ -47,6 +47,8 @@ static int put(int git_fd, const char *path, const void *p, size_t n, struct err
 	}
 	fd = path_open(git_fd, path, O_WRONLY | O_CREAT | O_TRUNC, PATH_NO_SYMLINKS | PATH_BENEATH);
 	r = fd < 0 ? fd : fd_write_all(fd, p, n);
+	if (r == 0)
+		r = fd_send_to_disk(fd);
 	return r < 0 ? err_set(e, -r, "write .git/%s", path) : 0;
 }
 

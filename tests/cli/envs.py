@@ -12,6 +12,13 @@ import subprocess
 from harness import DEADLINE_S, Failed, Skip, check, equal, need, need_tier, text
 
 LONG = bool(os.environ.get("CROFT_TEST_LONG"))
+# Steps at which CROFT_CRASH_AT kills.
+EXEC_STEPS = ("exec.begun", "exec.ended", "record.sealed", "record.event")
+LAND_STEPS = ("land.planned", "land.staged", "land.intent", "land.file", "land.file:2", "land.file:4", "land.index", "land.ref",
+	"land.event", "land.done")
+# What an agent may do in between.
+WORK = ("sed -i 's/^3$/three/' numbers; rm gone; mkdir -p new/deep; echo n > new/deep/n; rm -r dir; ln -s numbers dir; chmod -x tool.sh;"
+	"git add new; git commit -qm inside")
 NUMBERS = "".join(f"{i}\n" for i in range(1, 41))
 
 
@@ -112,6 +119,12 @@ def verify(p, name="e", **kw):
 
 def state(p, *parts):
 	return os.path.join(p.home, ".local/state/croft", *parts)
+
+
+def look(p):
+	"""The checkout, as far as a landing may change it."""
+	return (tree_now(p), git(p, "rev-parse", "HEAD^{tree}"), git(p, "write-tree"), git(p, "status", "--porcelain"),
+		git(p, "rev-parse", "-q", "--verify", "landing^{tree}", rc=None))
 
 
 def in_journal(p, name="e"):

@@ -14,17 +14,12 @@ import random
 import re
 import signal
 
-from envs import (LONG, Saved, changed, clean, events, git, in_journal, killed_at, leftovers, names, new, record, repository, staged_tree, state,
-	tree_inside, tree_now, verify, work)
+from envs import (EXEC_STEPS, LAND_STEPS, LONG, WORK, Saved, changed, clean, events, git, in_journal, killed_at, leftovers, look, names, new,
+	record, repository, staged_tree, state, tree_inside, tree_now, verify, work)
 from harness import TOP, alive, check, contains, end, equal, main, processes, test, text, wait_for
 
 SAMPLE = 2
-EXEC_STEPS = ("exec.begun", "exec.ended", "record.sealed", "record.event")
-LAND_STEPS = ("land.planned", "land.staged", "land.intent", "land.file", "land.file:2", "land.file:4", "land.index", "land.ref",
-	"land.event", "land.done")
 BEFORE_INTENT = ("land.planned", "land.staged")
-WORK = ("sed -i 's/^3$/three/' numbers; rm gone; mkdir -p new/deep; echo n > new/deep/n; rm -r dir; ln -s numbers dir; chmod -x tool.sh;"
-	"git add new; git commit -qm inside")
 
 
 def crash(p, step, *args):
@@ -175,12 +170,6 @@ def test_staged_run_killed(p):
 
 
 # ---- landing ----
-
-def look(p):
-	"""The checkout, as far as a landing may change it."""
-	return (tree_now(p), git(p, "rev-parse", "HEAD^{tree}"), git(p, "write-tree"), git(p, "status", "--porcelain"),
-		git(p, "rev-parse", "-q", "--verify", "landing^{tree}", rc=None))
-
 
 def after_of(p, saved, *args):
 	"""What it looks like when nothing goes wrong."""
