@@ -50,6 +50,7 @@ void redact_done(struct redact *r)
 		explicit_bzero(r->values.v[i], strlen(r->values.v[i]));
 	strlist_done(&r->values);
 	strlist_done(&r->names);
+	redact_table_free(r->table);
 	redact_init(r);
 }
 
@@ -67,6 +68,8 @@ int redact_add(struct redact *r, const char *name, const char *value, struct err
 	if (!strlist_add(&r->names, name) || !strlist_add(&r->values, value))
 		return err_set(e, r->values.n >= REDACT_VALUES_MAX ? E2BIG : ENOMEM,
 			"keep the value of %.80s out of what is recorded", name);
+	redact_table_free(r->table);
+	r->table = NULL;
 	return 0;
 }
 
@@ -101,13 +104,13 @@ static int by_start(const void *a, const void *b)
 	return (x->kind > y->kind) - (x->kind < y->kind);
 }
 
-void redact_text(struct redact *r, const void *p, size_t n, struct buf *out)
+static void redact(
+	struct redact *r, const char *text, size_t n, struct redact_ends ends, struct buf *out)
 {
 	struct redact_spans s = {0};
-	const char *text = p;
 	size_t at = 0;
 
-	redact_values(&r->values, text, n, &s);
+	redact_values(r, text, n, ends, &s);
 	redact_forms(text, n, &s);
 	if (s.failed) {
 		out->failed = true;
@@ -129,4 +132,19 @@ void redact_text(struct redact *r, const void *p, size_t n, struct buf *out)
 	}
 	buf_add(out, text + at, n - at);
 	free(s.v);
+}
+
+void redact_part(struct redact *r, const void *p, size_t n, unsigned cut, struct buf *out)
+{
+	redact(r, p, n, (struct redact_ends){.cut = cut}, out);
+}
+
+void redact_text(struct redact *r, const void *p, size_t n, struct buf *out)
+{
+	redact_part(r, p, n, REDACT_CUT_BEFORE | REDACT_CUT_BEHIND, out);
+}
+
+void redact_field(struct redact *r, const void *p, size_t n, struct buf *out)
+{
+	redact(r, p, n, (struct redact_ends){.cut = REDACT_CUT_BEHIND, .field = true}, out);
 }

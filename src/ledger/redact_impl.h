@@ -37,8 +37,17 @@ struct redact_spans {
 
 void redact_spans_add(struct redact_spans *s, size_t start, size_t end, enum redact_kind kind);
 
+struct redact_ends {
+	unsigned cut; /* enum redact_cut */
+	bool field;   /* and cut only by a maximum */
+};
+
 /* Every place of a value, in any order. */
-void redact_values(const struct strlist *values, const char *p, size_t n, struct redact_spans *ret);
+void redact_values(struct redact *r, const char *p, size_t n, struct redact_ends ends,
+	struct redact_spans *ret);
+void redact_table_free(struct redact_table *t); /* wipes */
+/* One escape or byte of a JSON string: how many bytes it takes, and at most three that it gives. */
+size_t redact_undo_json(const char *p, size_t n, char to[4], size_t *ret_n);
 /* Every place of a known form, in order, not overlapping. */
 void redact_forms(const char *p, size_t n, struct redact_spans *ret);
 

@@ -2,6 +2,7 @@
 /* Secrets in captured text: each rule with what it must find and what it must leave alone. */
 #include "test.h"
 
+#include <errno.h>
 #include <time.h>
 
 #include "base/base64.h"
@@ -192,6 +193,91 @@ TEST(values)
 	CHECK_INT(r.fired[0], 5);
 	redact_done(&r);
 	CHECK_INT(r.values.n, 0);
+}
+
+TEST(values_in_either_case_and_in_hex)
+{
+	struct err e = ERR_INIT;
+	struct redact r;
+
+	redact_init(&r);
+	CHECK_INT(redact_add(&r, "NAME", "Tok-AbCd-012345+/", &e), 0);
+	CHECK(hides(&r, "host ", "tok-abcd-012345+/", ".example.org"));
+	CHECK(hides(&r, "HOST ", "TOK-ABCD-012345+/", ".example.org"));
+	CHECK(hides(&r, "hex ", "546f6b2d416243642d3031323334352b2f", " x"));
+	CHECK(hides(&r, "hex ", "546F6B2D416243642D3031323334352B2F", " x"));
+	CHECK(hides(&r, "hex ", "546f6b2d416243642d303132", ""));
+	CHECK(hides(&r, "u=", "VG9rLUFiQ2QtMDEyMzQ1Ky", "8%3D"));
+	/* One digit is another, and base64 has a case. */
+	CHECK(!hides(&r, "hex ", "546f6b2d416243642d3031323334352b2e", " x"));
+	CHECK(!hides(&r, "u=", "vg9rlufiq2qtmdeymzq1ky", "8="));
+	/* What only begins alike, or differs where the sixth bit is all there is. */
+	CHECK(!hides(&r, "host ", "tok-abcd-112345+/", ".example.org"));
+	CHECK(!hides(&r, "host ", "tok\rabcd-012345+/", ".example.org"));
+	redact_done(&r);
+}
+
+static char *field(struct redact *r, const char *text)
+{
+	struct buf b = BUF_INIT(1u << 20);
+
+	redact_field(r, text, strlen(text), &b);
+	return buf_take(&b);
+}
+
+TEST(fields_are_whole_unless_they_are_long)
+{
+	cleanup_free char *dir = NULL, *method = NULL, *path = NULL, *whole = NULL;
+	struct err e = ERR_INIT;
+	char text[200];
+	struct redact r;
+
+	redact_init(&r);
+	CHECK_INT(redact_add(&r, "PRIVATE_FILE", "/home/user/project/keys/private.pem", &e), 0);
+	dir = field(&r, "/home/user/project");
+	CHECK_STR(dir, "/home/user/project");
+	whole = field(&r, "--write /home/user/project/keys/private.pem");
+	CHECK_STR(whole, "--write [redacted:value]");
+	/* 31 bytes are as many as are kept of a method. */
+	method = field(&r, "/home/user/project/keys/private");
+	CHECK_STR(method, "[redacted:value]");
+	memset(text, 'x', sizeof(text));
+	memcpy(text + sizeof(text) - 9, "/home/us", 9);
+	path = field(&r, text);
+	CHECK(strstr(path, "x[redacted:value]"));
+	redact_done(&r);
+}
+
+TEST(json_stays_json)
+{
+	static const char text[] =
+		"\"a\": \"x s3cr3t-value y\", \"s3cr3t-value\": [1, -2.5e3, true, null,\n"
+		"\"S3CR3T-VALUE\\\"\", \"s3cr3t\\u002dvalue\", \"a\\n\\u00e4\"]\n";
+	static const char want[] =
+		"\"a\": \"x [redacted:value] y\", \"s3cr3t-value\": [1, -2.5e3, true, null,\n"
+		"\"[redacted:value]\\\"\", \"[redacted:value]\", \"a\\n\\u00e4\"]\n";
+	static const char *const bad[] = {
+		"{\"a\": \"open}", "{\"a\": s3cr3t-value}", "\"\\", "{'a': 1}"};
+	/* A key without its end takes all that can be its body, but no quote and no backslash before one. */
+	static const char key[] = "{\"p\":\"-----BEGIN PRIVATE KEY-----abc\\\\\",\"q\":\"abc\"}";
+	struct buf out = BUF_INIT(65536);
+	struct err e = ERR_INIT;
+	struct redact r;
+
+	redact_init(&r);
+	CHECK_INT(redact_add(&r, "NAME", "s3cr3t-value", &e), 0);
+	CHECK_INT(redact_json(&r, text, strlen(text), &out), 0);
+	CHECK_STR(buf_str(&out), want);
+	CHECK_INT(r.fired[0], 3);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		buf_reset(&out);
+		CHECK_INT(redact_json(&r, bad[i], strlen(bad[i]), &out), -EBADMSG);
+	}
+	buf_reset(&out);
+	CHECK_INT(redact_json(&r, key, strlen(key), &out), 0);
+	CHECK_STR(buf_str(&out), "{\"p\":\"[redacted:private-key]\",\"q\":\"abc\"}");
+	buf_done(&out);
+	redact_done(&r);
 }
 
 /* Nothing of the value's own digits is left, whatever stands around it. */
