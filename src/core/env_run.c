@@ -62,8 +62,9 @@ static int begin(void *arg, const struct receipt *r, struct err *e)
 	json_str(&j, "run", r->id);
 	json_end(&j);
 	buf_addc(&b, '\n');
-	if (journal_started(r, false, &started) == 0)
-		buf_add(&b, buf_str(&started), started.len);
+	if (journal_started(r, false, &started, e) < 0)
+		return -e->errnum;
+	buf_add(&b, buf_str(&started), started.len);
 	buf_addc(&b, '\n');
 	if (b.failed || started.failed)
 		return err_set(e, E2BIG, "write down what is run");

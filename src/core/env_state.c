@@ -16,6 +16,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "core/env_impl.h"
+#include "core/hidden.h"
 #include "croft.h"
 #include "os/path.h"
 #include "os/tree.h"
@@ -23,20 +24,19 @@
 
 /* ---- events ---- */
 
-int env_event(struct env *v, const struct ledger_event *ev, struct err *e)
+static int append(struct env *v, struct ledger_event *full, struct err *e)
 {
-	struct ledger_event full = *ev;
 	struct ledger_key k;
 	int r = ledger_key_load(&k, v->state_dir, e);
 
 	if (r < 0)
 		return r;
-	full.version = CROFT_VERSION;
+	full->version = CROFT_VERSION;
 	for (int tries = 0; tries < 16; tries++) {
 		if (!v->tip_known && (r = ledger_tip(&v->tip, &v->repo, v->id, e)) < 0)
 			break;
 		v->tip_known = true;
-		r = ledger_append(&v->repo, &k, &full, &v->tip, e);
+		r = ledger_append(&v->repo, &k, full, &v->tip, e);
 		if (r != -EAGAIN)
 			break;
 		v->tip_known = false;
@@ -44,6 +44,28 @@ int env_event(struct env *v, const struct ledger_event *ev, struct err *e)
 	}
 	ledger_key_wipe(&k);
 	return r < 0 ? err_wrap(e, "record in the ledger of %s", v->name) : 0;
+}
+
+int env_event(struct env *v, const struct ledger_event *ev, struct err *e)
+{
+	struct ledger_event sealed = *ev;
+	struct hidden_event own;
+	struct redact hidden;
+	int r;
+
+	/* Commands were sealed by those who knew what theirs had, and must stay as they were sealed. */
+	if (ev->kind == EVENT_EXEC || ev->kind == EVENT_INTERRUPTED)
+		return append(v, &sealed, e);
+	redact_init(&hidden);
+	r = hidden_know_all(&hidden, &v->args, e);
+	if (r == 0) {
+		r = hidden_event(&own, ev, &hidden, e);
+		if (r == 0)
+			r = append(v, &own.event, e);
+		hidden_event_done(&own);
+	}
+	redact_done(&hidden);
+	return r;
 }
 
 int env_need_ledger(struct env *v, struct err *e)

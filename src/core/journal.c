@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "base/jsonread.h"
 #include "core/env_impl.h"
+#include "core/hidden.h"
 #include "core/journal_event.h"
 #include "os/forced.h"
 #include "os/path.h"
@@ -124,7 +125,8 @@ int journal_resume(struct journal *j, struct env *v, const char *run_id, struct 
 	return j->dir_fd >= 0 ? 0 : err_set(e, errno, "open the journal of run %s", run_id);
 }
 
-int journal_started(const struct receipt *r, bool as_test, struct buf *ret)
+static void started_json(
+	const struct receipt *r, bool as_test, const struct redact *hidden, struct buf *ret)
 {
 	char started[40];
 	struct json js;
@@ -141,8 +143,27 @@ int journal_started(const struct receipt *r, bool as_test, struct buf *ret)
 	for (size_t i = 0; i < r->command.n; i++)
 		json_str(&js, NULL, r->command.v[i]);
 	json_end(&js);
+	hidden_note(hidden, r->id, &js);
 	json_end(&js);
-	return ret->failed ? -E2BIG : 0;
+}
+
+int journal_started(const struct receipt *r, bool as_test, struct buf *ret, struct err *e)
+{
+	cleanup_buf struct buf plain = BUF_INIT(STARTED_MAX_B);
+	struct redact hidden;
+	int rc;
+
+	/* Wiped before we return: the next attempt at a sandbox forks what is in memory now. */
+	redact_init(&hidden);
+	rc = hidden_know(&hidden, &r->policy, e);
+	if (rc == 0) {
+		started_json(r, as_test, &hidden, &plain);
+		rc = plain.failed ? -E2BIG : redact_json(&hidden, buf_str(&plain), plain.len, ret);
+		if (rc < 0)
+			err_set(e, -rc, "write down what is run");
+	}
+	redact_done(&hidden);
+	return rc;
 }
 
 int journal_begin_as(struct journal *j, const char *started, size_t n, struct err *e)
@@ -155,10 +176,11 @@ int journal_begin_as(struct journal *j, const char *started, size_t n, struct er
 int journal_begin(struct journal *j, const struct env *v, const struct receipt *r, struct err *e)
 {
 	cleanup_buf struct buf b = BUF_INIT(STARTED_MAX_B);
-	int rc = journal_started(r, j->as_test, &b);
+	int rc = journal_started(r, j->as_test, &b, e);
 
-	if (rc == 0)
-		rc = journal_put(j->dir_fd, "started.json", buf_str(&b), b.len);
+	if (rc < 0)
+		return rc;
+	rc = journal_put(j->dir_fd, "started.json", buf_str(&b), b.len);
 	forced_crash("exec.begun");
 	return rc < 0 ? err_set(e, -rc, "write the journal of %s", v->name) : 0;
 }

@@ -33,9 +33,9 @@ int journal_resume(struct journal *j, struct env *v, const char *run_id, struct 
 /* The command will exist: say so first. */
 int journal_begin(struct journal *j, const struct env *v, const struct receipt *r, struct err *e);
 /* What journal_begin() writes, as text; and writing such a text later, for one that was begun elsewhere. */
-int journal_started(const struct receipt *r, bool as_test, struct buf *ret);
+int journal_started(const struct receipt *r, bool as_test, struct buf *ret, struct err *e);
 int journal_begin_as(struct journal *j, const char *started, size_t n, struct err *e);
-/* The command has ended: event, clean-up. Secrets are taken out of r's command line. */
+/* The command has ended: event, clean-up. What r hides is in none of it. */
 int journal_end(struct journal *j, struct env *v, struct receipt *r, struct err *e);
 /* It never ran: forget it. */
 int journal_drop(struct journal *j, struct env *v);

@@ -22,7 +22,8 @@
 #include "base/json.h"
 #include "base/jsonread.h"
 #include "core/env_impl.h"
-#include "core/secret.h"
+#include "core/hidden.h"
+#include "core/state.h"
 #include "ledger/predicate.h"
 #include "ledger/redact.h"
 #include "os/path.h"
@@ -31,61 +32,7 @@
 #define NETWORK_MAX_B (4u << 20)
 #define EVENT_FILES_MAX 4 /* receipt, two streams, network */
 
-/* ---- what is known and what is secret ---- */
-
-static bool looks_secret(const char *name, size_t n)
-{
-	static const char *const words[] = {"TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL",
-		"API_KEY", "APIKEY", "PRIVATE"};
-	char upper[128];
-
-	if (n >= sizeof(upper))
-		return false;
-	for (size_t i = 0; i < n; i++)
-		upper[i] = (char)(name[i] >= 'a' && name[i] <= 'z' ? name[i] - 32 : name[i]);
-	upper[n] = '\0';
-	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
-		if (strstr(upper, words[i]))
-			return true;
-	return false;
-}
-
-static int know(struct redact *r, const char *name, const char *value, struct err *e)
-{
-	if (!value || strlen(value) < 8 || !looks_secret(name, strlen(name)))
-		return 0;
-	return redact_add(r, name, value, e);
-}
-
-static int know_stored(void *arg, const char *name, const struct secret *value)
-{
-	struct err e = ERR_INIT;
-	char text[SECRET_MAX_B + 1];
-	int r;
-
-	if (value->len >= sizeof(text))
-		return -EBADMSG;
-	memcpy(text, value->data, value->len);
-	text[value->len] = '\0';
-	r = redact_add(arg, name, text, &e);
-	explicit_bzero(text, sizeof(text));
-	return r;
-}
-
-/* Stored secrets, and variables that the policy hands to the command and whose names say so. */
-static int know_values(struct redact *r, const struct policy *p, struct err *e)
-{
-	for (size_t i = 0; i < p->env_set_n; i++)
-		if (know(r, p->env_set[i].name, p->env_set[i].value, e) < 0)
-			return -e->errnum;
-	for (size_t i = 0; i < p->env_pass.n; i++)
-		if (know(r, p->env_pass.v[i], getenv(p->env_pass.v[i]), e) < 0)
-			return -e->errnum;
-	if (secret_each(know_stored, r, e) < 0)
-		return e->errnum ? -e->errnum
-				 : err_set(e, ENOMEM, "take secrets out of the output");
-	return 0;
-}
+/* ---- sealing ---- */
 
 static void redact_command(struct redact *rd, struct receipt *r)
 {
@@ -102,13 +49,11 @@ static void redact_command(struct redact *rd, struct receipt *r)
 	}
 }
 
-/* ---- sealing ---- */
-
 struct seal {
 	struct journal *journal;
 	struct env *env;
 	struct receipt *receipt;
-	struct redact redact;
+	struct redact *redact; /* the receipt's */
 	struct predicate_output output;
 	struct event_file {
 		const char *name;
@@ -138,7 +83,7 @@ static int seal_output(struct seal *s, enum capture_stream which, const char *na
 	r = file_read_fd(f->fd, &raw);
 	if (r < 0)
 		return err_set(e, -r, "read captured output");
-	redact_text(&s->redact, raw.data, raw.len, add_file(s, name));
+	hidden_output(s->redact, &raw, add_file(s, name));
 	s->output.captured = true;
 	s->output.bytes += f->bytes;
 	s->output.truncated = s->output.truncated || f->cut > 0;
@@ -148,30 +93,26 @@ static int seal_output(struct seal *s, enum capture_stream which, const char *na
 /* What the gateway wrote down, as far as it fits, in whole lines. */
 static int seal_network(struct seal *s, struct err *e)
 {
-	cleanup_buf struct buf path = BUF_INIT(4096);
+	cleanup_buf struct buf path = BUF_INIT(4096), raw = BUF_INIT(NETWORK_MAX_B);
 	cleanup_fd int fd = -1;
-	struct buf *text;
 	char *end;
 
 	buf_addf(&path, "%s/runs/%s.net.jsonl", s->env->state_dir, s->receipt->id);
 	fd = open(buf_str(&path), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
 		return errno == ENOENT ? 0 : err_set(e, errno, "read the network journal");
-	text = add_file(s, "network.jsonl");
-	text->max = NETWORK_MAX_B;
-	while (text->len < text->max) {
+	while (raw.len < raw.max) {
 		char part[65536];
-		ssize_t n = read(fd, part, MIN_OF(sizeof(part), text->max - text->len));
+		ssize_t n = read(fd, part, MIN_OF(sizeof(part), raw.max - raw.len));
 
 		if (n <= 0)
 			break;
-		buf_add(text, part, (size_t)n);
+		buf_add(&raw, part, (size_t)n);
 	}
-	end = text->len ? memrchr(text->data, '\n', text->len) : NULL;
+	end = raw.len ? memrchr(raw.data, '\n', raw.len) : NULL;
 	if (end)
-		text->len = (size_t)(end + 1 - text->data);
-	else
-		buf_done(&s->files[--s->files_n].text);
+		hidden_lines(s->redact, raw.data, (size_t)(end + 1 - raw.data),
+			add_file(s, "network.jsonl"));
 	return 0;
 }
 
@@ -188,9 +129,19 @@ static int add_base64(struct json *j, const struct buf *text)
 	return 0;
 }
 
+static void event_title(struct seal *s, struct buf *out)
+{
+	cleanup_buf struct buf plain = BUF_INIT(EVENT_MAX_B);
+
+	buf_addf(&plain, "%s%s: exit %d", s->journal->as_test ? "test " : "exec ",
+		s->receipt->command.n ? s->receipt->command.v[0] : "", s->receipt->exit_code);
+	redact_field(s->redact, buf_str(&plain), plain.len, out);
+}
+
 static int event_json(struct seal *s, const char *members, const struct oid *tree,
 	const struct timespec *now, struct buf *out)
 {
+	cleanup_buf struct buf title = BUF_INIT(EVENT_MAX_B);
 	struct json j;
 	int r = 0;
 
@@ -202,8 +153,8 @@ static int event_json(struct seal *s, const char *members, const struct oid *tre
 	json_str(&j, "type", s->journal->as_test ? PREDICATE_TEST : PREDICATE_TRACE);
 	json_str(&j, "predicate", members);
 	json_str(&j, "tree", oid_is_none(tree) ? NULL : oid_hex(tree).s);
-	json_strf(&j, "title", "%s%s: exit %d", s->journal->as_test ? "test " : "exec ",
-		s->receipt->command.n ? s->receipt->command.v[0] : "", s->receipt->exit_code);
+	event_title(s, &title);
+	json_strn(&j, "title", buf_str(&title), title.len);
 	json_array(&j, "files");
 	for (size_t i = 0; r == 0 && i < s->files_n; i++) {
 		json_object(&j, NULL);
@@ -213,7 +164,7 @@ static int event_json(struct seal *s, const char *members, const struct oid *tre
 	}
 	json_end(&j);
 	json_end(&j);
-	return out->failed ? -E2BIG : r;
+	return out->failed || title.failed ? -E2BIG : r;
 }
 
 /* Names this machine to itself: the same every time, and telling nobody which one it is. */
@@ -229,7 +180,7 @@ static void host_id(struct digest *ret)
 
 static int seal_event(struct seal *s, struct buf *ret, struct err *e)
 {
-	cleanup_buf struct buf members = BUF_INIT(EVENT_MAX_B),
+	cleanup_buf struct buf plain = BUF_INIT(EVENT_MAX_B), members = BUF_INIT(EVENT_MAX_B),
 			       event = BUF_INIT(JOURNAL_EVENT_MAX_B);
 	struct buf *receipt = add_file(s, "receipt.json");
 	cleanup_changes struct changes c = {0};
@@ -257,32 +208,32 @@ static int seal_event(struct seal *s, struct buf *ret, struct err *e)
 	x.started = started;
 	x.finished = finished;
 	x.tree_after = *tree.s ? tree.s : NULL;
-	x.output.redactions = &s->redact;
-	(s->journal->as_test ? predicate_test : predicate_trace)(&x, &members);
-	r = members.failed ? -E2BIG : event_json(s, buf_str(&members), &c.tree, &now, &event);
+	x.output.redactions = s->redact;
+	(s->journal->as_test ? predicate_test : predicate_trace)(&x, &plain);
+	/* It puts words together that were looked at one by one. */
+	r = plain.failed ? -E2BIG : redact_json(s->redact, buf_str(&plain), plain.len, &members);
+	if (r == 0)
+		r = event_json(s, buf_str(&members), &c.tree, &now, &event);
 	if (r < 0)
 		return err_set(e, -r, "the record of run %s", s->receipt->id);
 	digest_sha256(&whole, event.data, event.len);
 	buf_addf(ret, "%s\n", whole.hex);
 	buf_add(ret, event.data, event.len);
-	r = ret->failed ? -E2BIG
-			: journal_put(s->journal->dir_fd, "event", ret->data, ret->len);
+	r = ret->failed ? -E2BIG : journal_put(s->journal->dir_fd, "event", ret->data, ret->len);
 	return r < 0 ? err_set(e, -r, "write the journal of %s", s->env->name) : 0;
 }
 
 int journal_seal(
 	struct journal *j, struct env *v, struct receipt *r, struct buf *ret, struct err *e)
 {
-	struct seal s = {.journal = j, .env = v, .receipt = r};
+	struct seal s = {.journal = j, .env = v, .receipt = r, .redact = &r->hidden};
 	int rc;
 
-	redact_init(&s.redact);
-	rc = know_values(&s.redact, &r->policy, e);
-	if (rc == 0) {
-		redact_command(&s.redact, r);
-		rc = seal_output(
-			&s, CAPTURE_OUT, j->capture.terminal ? "output.txt" : "stdout.txt", e);
-	}
+	if (r->hidden_unknown)
+		return err_set(
+			e, EINVAL, "what to hide in the record of run %s is not known", r->id);
+	redact_command(s.redact, r);
+	rc = seal_output(&s, CAPTURE_OUT, j->capture.terminal ? "output.txt" : "stdout.txt", e);
 	if (rc == 0)
 		rc = seal_output(&s, CAPTURE_ERR, "stderr.txt", e);
 	if (rc == 0)
@@ -291,7 +242,6 @@ int journal_seal(
 		rc = seal_event(&s, ret, e);
 	for (size_t i = 0; i < s.files_n; i++)
 		buf_done(&s.files[i].text);
-	redact_done(&s.redact);
 	return rc;
 }
 
@@ -328,8 +278,8 @@ static int append(struct env *v, const struct jnode *root, const char *run_id, s
 	ev.predicate = jstr(jget(root, "predicate"));
 	ev.title = jstr(jget(root, "title"));
 	if (r < 0 || !run || !str_eq(run, run_id) || !ev.predicate_type || !ev.predicate ||
-		!ev.title ||
-		!jint(jget(root, "seconds"), &sec) || !jint(jget(root, "nanoseconds"), &nsec))
+		!ev.title || !jint(jget(root, "seconds"), &sec) ||
+		!jint(jget(root, "nanoseconds"), &nsec))
 		r = err_set(e, EBADMSG, "the journal of run %s is damaged", run_id);
 	ev.time = (struct timespec){sec, (long)nsec};
 	if (tree)
@@ -374,7 +324,7 @@ static void salvage(int dir, const char *from, const char *name, struct redact *
 
 	if (file_read_at(dir, from, &raw) < 0 || raw.len == 0)
 		return;
-	redact_text(rd, raw.data, raw.len, clean);
+	hidden_output(rd, &raw, clean);
 	if (!clean->failed)
 		ev->files[ev->files_n++] = (struct ledger_file){name, buf_str(clean), clean->len};
 }
@@ -397,11 +347,38 @@ static int noted_command(const struct jnode *list, struct redact *rd, struct str
 	return 0;
 }
 
+/* The event's own words from what was noted; output only when all that must be hidden is known. */
+static int interrupted_texts(struct env *v, int dir, const char *run_id, const struct jnode *root,
+	struct predicate_exec *x, struct strlist *command, struct buf clean[2],
+	struct ledger_event *ev, struct err *e)
+{
+	struct redact rd;
+	bool known;
+	int r;
+
+	redact_init(&rd);
+	r = hidden_know_all(&rd, &v->args, e);
+	known = hidden_noted(&rd, jget(root, "hidden"), run_id);
+	if (r == 0 && noted_command(jget(root, "command"), &rd, command) < 0)
+		r = err_set(e, ENOMEM, "read the journal of %s", run_id);
+	if (r == 0 && known && root) {
+		salvage(dir, "stdout", "stdout.txt", &rd, &clean[0], ev);
+		salvage(dir, "stderr", "stderr.txt", &rd, &clean[1], ev);
+	} else if (r == 0 && root) {
+		x->note = "croft ended before the command did; its output is left out, since a "
+			  "secret that it had is not known any more";
+	}
+	if (r == 0)
+		r = state_hide_journal(v->home, run_id, known ? &rd : NULL, e);
+	redact_done(&rd);
+	return r;
+}
+
 int journal_interrupted(
 	struct env *v, int dir, const char *run_id, const char *why, struct err *e)
 {
-	cleanup_buf struct buf started = BUF_INIT(EVENT_MAX_B), members = BUF_INIT(EVENT_MAX_B),
-			       out = BUF_INIT(EVENT_MAX_B), errs = BUF_INIT(EVENT_MAX_B);
+	cleanup_buf struct buf started = BUF_INIT(EVENT_MAX_B), members = BUF_INIT(EVENT_MAX_B);
+	struct buf clean[2] = {BUF_INIT(EVENT_MAX_B), BUF_INIT(EVENT_MAX_B)};
 	cleanup_strlist struct strlist command = STRLIST_INIT(65536);
 	cleanup_jdoc struct jdoc *d = NULL;
 	struct ledger_event ev = {.kind = EVENT_INTERRUPTED,
@@ -414,31 +391,26 @@ int journal_interrupted(
 		.run_id = run_id, .note = why ? why : "croft ended before the command did"};
 	const struct jnode *root = NULL;
 	struct err torn = ERR_INIT;
-	struct redact rd;
 	int r = file_read_at(dir, "started.json", &started);
 
 	if (r < 0)
 		return err_set(e, -r, "read the journal of run %s", run_id);
-	if (jdoc_parse(&d, started.data, started.len, &torn) == 0)
+	if (jdoc_parse(&d, started.data, started.len, &torn) == 0 &&
+		jstr(jget(jdoc_root(d), "run")) && str_eq(jstr(jget(jdoc_root(d), "run")), run_id))
 		root = jdoc_root(d);
 	else if (!why)
 		x.note = "the machine stopped before the command could be written down";
-	redact_init(&rd);
-	r = secret_each(know_stored, &rd, e);
-	if (r == 0)
-		r = noted_command(jget(root, "command"), &rd, &command);
+	r = interrupted_texts(v, dir, run_id, root, &x, &command, clean, &ev, e);
 	if (r == 0) {
-		salvage(dir, "stdout", "stdout.txt", &rd, &out, &ev);
-		salvage(dir, "stderr", "stderr.txt", &rd, &errs, &ev);
+		x.argv = (const char *const *)command.v;
+		x.started = jstr(jget(root, "started"));
+		x.policy_digest = jstr(jget(root, "policy"));
+		predicate_trace(&x, &members);
+		env_now(&ev.time);
+		ev.predicate = buf_str(&members);
+		r = env_event(v, &ev, e);
 	}
-	redact_done(&rd);
-	if (r < 0)
-		return e->errnum ? -e->errnum : err_set(e, -r, "read the journal of %s", run_id);
-	x.argv = (const char *const *)command.v;
-	x.started = jstr(jget(root, "started"));
-	x.policy_digest = jstr(jget(root, "policy"));
-	predicate_trace(&x, &members);
-	env_now(&ev.time);
-	ev.predicate = buf_str(&members);
-	return env_event(v, &ev, e);
+	buf_done(&clean[0]);
+	buf_done(&clean[1]);
+	return r;
 }

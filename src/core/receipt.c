@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "core/hidden.h"
 #include "croft.h"
 
 int receipt_init(struct receipt *r)
@@ -22,6 +23,7 @@ int receipt_init(struct receipt *r)
 		.degradations = STRLIST_INIT(64),
 		.limits_hit = STRLIST_INIT(16),
 		.network = NETWORK_INIT};
+	redact_init(&r->hidden);
 	if (getrandom(raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
 		return -1;
 	for (size_t i = 0; i < sizeof(raw); i++)
@@ -37,6 +39,7 @@ void receipt_done(struct receipt *r)
 	strlist_done(&r->limits_hit);
 	record_done(&r->record);
 	network_done(&r->network);
+	redact_done(&r->hidden);
 	free(r->cwd);
 	free(r->workspace);
 	free(r->label);
@@ -200,7 +203,7 @@ static void exit_json(const struct receipt *r, struct json *j)
 	json_end(j);
 }
 
-void receipt_json(const struct receipt *r, struct buf *out, bool indent)
+static void plain_json(const struct receipt *r, struct buf *out, bool indent)
 {
 	struct json j;
 	char when[32];
@@ -236,6 +239,26 @@ void receipt_json(const struct receipt *r, struct buf *out, bool indent)
 	coverage_json(r, &j);
 	json_end(&j);
 	buf_addc(out, '\n');
+}
+
+void receipt_hide(struct receipt *r)
+{
+	struct err e = ERR_INIT;
+
+	r->hidden_unknown = hidden_know(&r->hidden, &r->policy, &e) < 0;
+	if (r->hidden_unknown)
+		receipt_degrade(
+			r, "there is no receipt, since what to hide in it is not known: %s", e.msg);
+}
+
+void receipt_json(struct receipt *r, struct buf *out, bool indent)
+{
+	cleanup_buf struct buf plain = BUF_INIT(out->max);
+
+	plain_json(r, &plain, indent);
+	if (plain.failed || r->hidden_unknown ||
+		redact_json(&r->hidden, buf_str(&plain), plain.len, out) < 0)
+		out->failed = true;
 }
 
 /*

@@ -16,6 +16,7 @@
 #include "core/record.h"
 #include "core/supervise.h"
 #include "engine/engine.h"
+#include "ledger/redact.h"
 #include "os/cgroup.h"
 
 #define RECEIPT_JSON_MAX (24u << 20)
@@ -46,7 +47,9 @@ struct receipt {
 	enum observe observe;
 	struct record record;
 	struct network network;
-	char *json; /* cached renderings */
+	struct redact hidden; /* what its JSON must not say */
+	bool hidden_unknown;  /* and could not be found out: then there is no JSON */
+	char *json;           /* cached renderings */
 	char *text;
 };
 
@@ -55,7 +58,10 @@ void receipt_done(struct receipt *r);
 void receipt_degrade(struct receipt *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Compute digests and exit code; call once, when everything else is known. */
 void receipt_seal(struct receipt *r, const struct plan *p);
-void receipt_json(const struct receipt *r, struct buf *out, bool indent);
+/* Find out what must be hidden; call once, when the command has ended (core/hidden.h). */
+void receipt_hide(struct receipt *r);
+/* Every string has been through redaction: whatever is added to it, a later field included. */
+void receipt_json(struct receipt *r, struct buf *out, bool indent);
 void receipt_text(const struct receipt *r, struct buf *out, bool verbose);
 
 #endif

@@ -20,6 +20,7 @@
 #include "core/relay.h"
 #include "core/scratch.h"
 #include "core/staged.h"
+#include "core/state.h"
 #include "core/supervise.h"
 #include "core/terminal.h"
 #include "engine/engine.h"
@@ -583,6 +584,17 @@ static int settle_policy(
 	return policy_present(ret, p, skip, fixed, e);
 }
 
+/* What was written down on the way, and what will be, without what the command was trusted with. */
+static void hide(struct receipt *r, const struct run_request *q)
+{
+	struct err e = ERR_INIT;
+
+	receipt_hide(r);
+	if (r->network.state > NETWORK_IDLE &&
+		state_hide_journal(q->home, r->id, r->hidden_unknown ? NULL : &r->hidden, &e) < 0)
+		receipt_degrade(r, "the network journal of this run is gone: %s", e.msg);
+}
+
 int run_command(struct receipt *r, const struct run_request *asked, struct err *e)
 {
 	struct run_request settled = *asked, *q = &settled;
@@ -599,6 +611,8 @@ int run_command(struct receipt *r, const struct run_request *asked, struct err *
 	signals_release(&sig);
 	if (q->capture)
 		capture_end(q->capture);
+	if (rc == 0)
+		hide(r, q);
 	return rc;
 }
 

@@ -68,8 +68,11 @@ static int store_open(bool make, struct err *e)
 	if (r < 0)
 		return r;
 	parent = make ? dir_make(path, 0700) : open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (parent < 0 && make)
+		return err_set(e, -parent, "make %s", path);
+	/* In what is no directory nothing was ever stored. */
 	if (parent < 0)
-		return make ? err_set(e, -parent, "make %s", path) : -errno;
+		return errno == ENOTDIR ? -ENOENT : -errno;
 	if (make && mkdirat(parent, "secrets", 0700) < 0 && errno != EEXIST)
 		return err_set(e, errno, "make %s/secrets", path);
 	fd = openat(parent, "secrets", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -5,8 +5,8 @@
  *
  * Purpose: put in, take away, list and measure. A sandbox needs only the length (for its
  *          placeholder), and the keeper reads values itself, through what is handed to it. The
- *          launcher reads values for one thing: to take them out of output that it keeps, when the
- *          command has ended.
+ *          launcher reads values for one thing: to take them out of what it writes down, when the
+ *          sandbox cannot get a copy of its memory any more (core/hidden.h).
  * Trust:   the state directory is on the floor of every policy: no sandbox reads or writes it. A
  *          file counts only if it is regular, ours, closed to others and has no second name;
  *          nothing is followed.

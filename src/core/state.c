@@ -13,8 +13,11 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "core/hidden.h"
 #include "os/path.h"
 #include "os/tree.h"
+
+#define JOURNAL_MAX_B (80u << 20) /* the gateway stops at 64 MiB, after a whole line */
 
 int state_path(char *ret, size_t size, const char *home, struct err *e)
 {
@@ -86,6 +89,11 @@ int state_cache(const char *home)
 	return open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
+static void journal_name(char name[64], const char *id)
+{
+	snprintf(name, 64, "%.32s.net.jsonl", id);
+}
+
 int state_open_journal(const char *home, const char *id, struct err *e)
 {
 	cleanup_fd int dir = open_runs(home, true, e);
@@ -94,9 +102,36 @@ int state_open_journal(const char *home, const char *id, struct err *e)
 
 	if (dir < 0)
 		return dir;
-	snprintf(name, sizeof(name), "%.32s.net.jsonl", id);
+	journal_name(name, id);
 	fd = openat(dir, name, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
 	return fd < 0 ? err_set(e, errno, "make the journal of the network") : fd;
+}
+
+int state_hide_journal(const char *home, const char *id, struct redact *hidden, struct err *e)
+{
+	cleanup_fd int dir = open_runs(home, false, e);
+	cleanup_buf struct buf raw = BUF_INIT(JOURNAL_MAX_B), clean = BUF_INIT(2 * JOURNAL_MAX_B);
+	char name[64];
+	int r;
+
+	if (dir < 0)
+		return dir == -ENOENT ? 0 : dir;
+	journal_name(name, id);
+	r = file_read_at(dir, name, &raw);
+	if (r == -ENOENT)
+		return 0;
+	if (r >= 0 && hidden) {
+		hidden_lines(hidden, buf_str(&raw), raw.len, &clean);
+		if (!clean.failed && clean.len == raw.len &&
+			memcmp(buf_str(&clean), buf_str(&raw), raw.len) == 0)
+			return 0;
+		r = clean.failed ? -ENOMEM
+				 : file_replace_at(dir, name, buf_str(&clean), clean.len, 0600);
+	}
+	if (r >= 0 && hidden)
+		return 0;
+	unlinkat(dir, name, 0);
+	return r < 0 ? err_set(e, -r, "take secrets out of the network journal") : 0;
 }
 
 /* Journals that were left alone: their run was killed, and never had a receipt. */

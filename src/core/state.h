@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "ledger/redact.h"
 
 #define STATE_RUNS_MAX 128
 
@@ -18,6 +19,8 @@ int state_path(char *ret, size_t size, const char *home, struct err *e);
 int state_cache(const char *home);
 /* runs/ID.net.jsonl, append-only: what a run's gateway writes down. Kept as long as its receipt. */
 int state_open_journal(const char *home, const char *id, struct err *e);
+/* The run has ended: secrets out of its journal. hidden NULL, or a failure: the journal goes. */
+int state_hide_journal(const char *home, const char *id, struct redact *hidden, struct err *e);
 int state_save_run(const char *home, const char *id, const void *json, size_t n, struct err *e);
 /* id NULL: the latest. */
 int state_load_run(const char *home, const char *id, struct buf *ret, struct err *e);

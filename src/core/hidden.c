@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Values that are kept out of what is written down: see hidden.h. */
+#include "core/hidden.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/digest.h"
+#include "core/secret.h"
+
+#define VALUE_MIN_B 8u      /* as redact_add() wants */
+#define NOTED_MAX_B 131072u /* a value with its salt: no variable is longer */
+
+/* ---- which values ---- */
+
+static bool looks_secret(const char *name, size_t n)
+{
+	static const char *const words[] = {"TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL",
+		"API_KEY", "APIKEY", "PRIVATE"};
+	char upper[128];
+
+	if (n >= sizeof(upper))
+		return false;
+	for (size_t i = 0; i < n; i++)
+		upper[i] = (char)(name[i] >= 'a' && name[i] <= 'z' ? name[i] - 32 : name[i]);
+	upper[n] = '\0';
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (strstr(upper, words[i]))
+			return true;
+	return false;
+}
+
+static int know(struct redact *r, const char *name, const char *value, struct err *e)
+{
+	if (!value || strlen(value) < VALUE_MIN_B || !looks_secret(name, strlen(name)))
+		return 0;
+	return redact_add(r, name, value, e);
+}
+
+static int know_stored(void *arg, const char *name, const struct secret *value)
+{
+	struct err e = ERR_INIT;
+	char text[SECRET_MAX_B + 1];
+	int r;
+
+	if (value->len >= sizeof(text))
+		return -EBADMSG;
+	memcpy(text, value->data, value->len);
+	text[value->len] = '\0';
+	r = redact_add(arg, name, text, &e);
+	explicit_bzero(text, sizeof(text));
+	return r;
+}
+
+static int know_all_stored(struct redact *r, struct err *e)
+{
+	if (secret_each(know_stored, r, e) < 0)
+		return e->errnum ? -e->errnum
+				 : err_set(e, ENOMEM, "take secrets out of what is recorded");
+	return 0;
+}
+
+int hidden_know(struct redact *r, const struct policy *p, struct err *e)
+{
+	for (size_t i = 0; i < p->env_set_n; i++)
+		if (know(r, p->env_set[i].name, p->env_set[i].value, e) < 0)
+			return -e->errnum;
+	for (size_t i = 0; i < p->env_pass.n; i++)
+		if (know(r, p->env_pass.v[i], getenv(p->env_pass.v[i]), e) < 0)
+			return -e->errnum;
+	return know_all_stored(r, e);
+}
+
+/* "NAME=VALUE" of an environment or of options. */
+static int know_assigned(struct redact *r, const char *text, struct err *e)
+{
+	const char *is = strchr(text, '=');
+	char name[128];
+
+	if (!is || (size_t)(is - text) >= sizeof(name))
+		return 0;
+	snprintf(name, sizeof(name), "%.*s", (int)(is - text), text);
+	return know(r, name, is + 1, e);
+}
+
+int hidden_know_all(struct redact *r, const struct strlist *args, struct err *e)
+{
+	for (char **v = environ; v && *v; v++)
+		if (know_assigned(r, *v, e) < 0)
+			return -e->errnum;
+	for (size_t i = 0; i < args->n; i++)
+		if (know_assigned(r, args->v[i], e) < 0)
+			return -e->errnum;
+	return know_all_stored(r, e);
+}
+
+/* ---- noted, and known again ---- */
+
+static bool salted(const char *value, const char *run_id, struct digest *ret)
+{
+	cleanup_buf struct buf b = BUF_INIT(NOTED_MAX_B);
+
+	buf_addf(&b, "%s\n%s", run_id, value);
+	if (!b.failed)
+		digest_sha256(ret, buf_str(&b), b.len);
+	if (b.data)
+		explicit_bzero(b.data, b.len);
+	return !b.failed;
+}
+
+void hidden_note(const struct redact *r, const char *run_id, struct json *j)
+{
+	json_array(j, "hidden");
+	for (size_t i = 0; i < r->values.n; i++) {
+		struct digest d = {0};
+
+		json_object(j, NULL);
+		json_str(j, "name", r->names.v[i]);
+		json_str(j, "sha256", salted(r->values.v[i], run_id, &d) ? d.hex : NULL);
+		json_end(j);
+	}
+	json_end(j);
+}
+
+static bool matches(const char *value, const char *run_id, const char *sha256)
+{
+	struct digest d;
+
+	return value && sha256 && salted(value, run_id, &d) && strcmp(d.hex, sha256) == 0;
+}
+
+bool hidden_noted(struct redact *r, const struct jnode *noted, const char *run_id)
+{
+	struct err ignored = ERR_INIT;
+
+	for (size_t i = 0; i < jlen(noted); i++) {
+		const char *name = jstr(jget(jat(noted, i), "name"));
+		const char *sha256 = jstr(jget(jat(noted, i), "sha256"));
+		const char *value = name ? getenv(name) : NULL;
+		bool known = false;
+
+		for (size_t k = 0; k < r->values.n && !known; k++)
+			known = matches(r->values.v[k], run_id, sha256);
+		if (!known && matches(value, run_id, sha256))
+			known = redact_add(r, name, value, &ignored) == 0;
+		if (!known)
+			return false;
+	}
+	return true;
+}
+
+/* ---- output ---- */
+
+void hidden_output(struct redact *r, const struct buf *raw, struct buf *out)
+{
+	redact_text(r, buf_str(raw), raw->len, out);
+}
+
+void hidden_lines(struct redact *r, const char *p, size_t n, struct buf *out)
+{
+	cleanup_buf struct buf clean = BUF_INIT(out->max);
+
+	while (n > 0 && !out->failed) {
+		const char *end = memchr(p, '\n', n);
+		size_t len = end ? (size_t)(end + 1 - p) : n;
+
+		buf_reset(&clean);
+		if (redact_json(r, p, len, &clean) == -EBADMSG)
+			buf_adds(out, "{\"type\":\"left out\"}\n");
+		else if (clean.failed)
+			out->failed = true;
+		else
+			buf_add(out, buf_str(&clean), clean.len);
+		p += len;
+		n -= len;
+	}
+}
+
+/* ---- other events ---- */
+
+void hidden_event_done(struct hidden_event *x)
+{
+	buf_done(&x->predicate);
+	buf_done(&x->title);
+	for (size_t i = 0; i < ARRAY_SIZE(x->files); i++)
+		buf_done(&x->files[i]);
+}
+
+int hidden_event(
+	struct hidden_event *ret, const struct ledger_event *ev, struct redact *r, struct err *e)
+{
+	const char *text = ev->predicate ? ev->predicate : "";
+	int rc;
+
+	*ret = (struct hidden_event){
+		.event = *ev, .predicate = BUF_INIT(LEDGER_FILE_MAX_B), .title = BUF_INIT(65536)};
+	rc = redact_json(r, text, strlen(text), &ret->predicate);
+	redact_field(r, ev->title ? ev->title : "", ev->title ? strlen(ev->title) : 0, &ret->title);
+	for (size_t i = 0; rc == 0 && i < ev->files_n; i++) {
+		const struct ledger_file *f = &ev->files[i];
+
+		/* The policy is the user's own text, and its digest is known. */
+		if (!str_ends(f->name, ".json") && !str_ends(f->name, ".jsonl"))
+			continue;
+		ret->files[i] = BUF_INIT(LEDGER_FILE_MAX_B);
+		rc = redact_json(r, f->p, f->n, &ret->files[i]);
+		ret->event.files[i].p = buf_str(&ret->files[i]);
+		ret->event.files[i].n = ret->files[i].len;
+	}
+	if (rc == 0 && ret->title.failed)
+		rc = -ENOMEM;
+	ret->event.predicate = buf_str(&ret->predicate);
+	ret->event.title = buf_str(&ret->title);
+	return rc < 0 ? err_set(e, -rc, "take secrets out of what is recorded") : 0;
+}
