@@ -3,6 +3,7 @@
 #include "core/hidden.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +11,11 @@
 
 #include "base/cleanup.h"
 #include "base/digest.h"
+#include "core/capture.h"
 #include "core/secret.h"
 
 #define VALUE_MIN_B 8u      /* as redact_add() wants */
+#define WORD_MAX_B 16384u   /* longer ones are no credentials */
 #define NOTED_MAX_B 131072u /* a value with its salt: no variable is longer */
 
 /* ---- which values ---- */
@@ -155,9 +158,54 @@ bool hidden_noted(struct redact *r, const struct jnode *noted, const char *run_i
 
 /* ---- output ---- */
 
+static bool in_word(char c)
+{
+	return (unsigned char)c > ' ';
+}
+
+/* The line that capture_end() wrote where it left something out: its length, or 0. */
+static size_t gap_line(const char *p, size_t n, uint64_t *ret_cut)
+{
+	static const char before[] = "\n[croft: ", behind[] = " bytes left out]\n";
+	size_t at = sizeof(before) - 1, digits = 0;
+	uint64_t cut = 0;
+
+	if (n < at || memcmp(p, before, at) != 0)
+		return 0;
+	for (; at < n && p[at] >= '0' && p[at] <= '9' && digits < 19; at++, digits++)
+		cut = cut * 10 + (uint64_t)(p[at] - '0');
+	if (!digits || n - at < sizeof(behind) - 1 ||
+		memcmp(p + at, behind, sizeof(behind) - 1) != 0)
+		return 0;
+	*ret_cut = cut;
+	return at + sizeof(behind) - 1;
+}
+
 void hidden_output(struct redact *r, const struct buf *raw, struct buf *out)
 {
-	redact_text(r, buf_str(raw), raw->len, out);
+	const char *tail;
+	uint64_t cut = 0;
+	size_t line = 0, head = CAPTURE_HEAD_B, tail_n, word;
+
+	/* Only a whole head is followed by a gap. */
+	if (raw->len > head)
+		line = gap_line(raw->data + head, raw->len - head, &cut);
+	if (!line) {
+		redact_text(r, buf_str(raw), raw->len, out);
+		return;
+	}
+	tail = raw->data + head + line;
+	tail_n = raw->len - head - line;
+	for (word = 0; word < WORD_MAX_B && word < tail_n && in_word(tail[word]); word++)
+		cut++;
+	tail += word;
+	tail_n -= word;
+	for (word = 0; word < WORD_MAX_B && head > 0 && in_word(raw->data[head - 1]);
+		word++, head--)
+		cut++;
+	redact_part(r, raw->data, head, REDACT_CUT_BEHIND, out);
+	buf_addf(out, "\n[croft: %" PRIu64 " bytes left out]\n", cut);
+	redact_part(r, tail, tail_n, REDACT_CUT_BEFORE, out);
 }
 
 void hidden_lines(struct redact *r, const char *p, size_t n, struct buf *out)

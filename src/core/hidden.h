@@ -27,7 +27,10 @@ int hidden_know_all(struct redact *r, const struct strlist *args, struct err *e)
 void hidden_note(const struct redact *r, const char *run_id, struct json *j);
 /* Know again what was noted. false: one of them is not to be had any more, and not all can be hidden. */
 bool hidden_noted(struct redact *r, const struct jnode *noted, const char *run_id);
-/* Captured output. */
+/*
+ * Captured output. Where capture.h left out its middle, the words that are cut there go with it (what is
+ * left of a credential cannot be told from anything else), and the line counts them.
+ */
 void hidden_output(struct redact *r, const struct buf *raw, struct buf *out);
 /* Lines of JSON of a process that parses what a sandbox says; one that is no JSON is left out. */
 void hidden_lines(struct redact *r, const char *p, size_t n, struct buf *out);

@@ -209,5 +209,28 @@ def interrupted(p):
     repo.croft("evidence", "verify", repo.name)
 
 
+CUT = ("import os, sys\nkeep, at = 262144, int(sys.argv[1])\nt = os.environ['API_TOKEN'] if sys.argv[2] == 'value' else 'ghp_' + sys.argv[3]\n"
+       "sys.stdout.write('. ' * ((keep - at) // 2) + '.' * ((keep - at) % 2) + t + ' ' + 'm' * 1000 + ' ' + t"
+       " + ' .' * ((keep - at) // 2) + ' ' * ((keep - at) % 2))\n")
+
+
+@probe("L7-cut")
+def cut(p):
+    """A secret across the two places where captured output is cut: a known value, and one that is known by its form."""
+    repo = place(p)
+    token, rest = p.env["API_TOKEN"], os.urandom(18).hex()
+    for kind, value in (("value", token), ("form", "ghp_" + rest)):
+        for at in (1, 8, 25, len(value) - 1):
+            repo.croft("exec", "-q", *WANT, repo.name, "--", harness.python, "-c", CUT, str(at), kind, rest)
+    kept = in_ledger(repo, "refs/croft/env/" + repo.record()["id"])
+    cuts = [t for n, t in kept.items() if n.endswith("stdout.txt")]
+    check(len(cuts) == 8, "not all was captured: %d" % len(cuts))
+    for t in cuts:
+        left = [x for v in (token, rest) for x in (v[i:i + 8].encode() for i in range(len(v) - 7)) if x in t]
+        check(not left, "a piece is kept: %s" % left[:3])
+        # The control: the rest is there, and what is not there is counted.
+        check(t.count(b".") > 262000 and re.search(rb"\n\[croft: 1\d\d\d bytes left out\]\n", t), "cut elsewhere: %r" % t[262000:263300])
+
+
 if __name__ == "__main__":
     harness.main()

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "core/capture.h"
 #include "core/hidden.h"
 
 #define VALUE "tok-0123456789abcdefghij"
@@ -16,6 +17,68 @@ static void knowing(struct redact *r)
 
 	redact_init(r);
 	CHECK_INT(redact_add(r, "API_TOKEN", VALUE, &e), 0);
+}
+
+/* Output as capture.h keeps it: `head` and `tail` stand at the cut, the rest is made of short words. */
+static void cut_output(struct buf *raw, const char *head, const char *tail)
+{
+	while (raw->len < CAPTURE_HEAD_B - strlen(head))
+		buf_addc(raw, raw->len % 8 ? 'a' : ' ');
+	raw->data[raw->len - 1] = ' ';
+	buf_adds(raw, head);
+	buf_adds(raw, "\n[croft: 100 bytes left out]\n");
+	buf_adds(raw, tail);
+	for (size_t i = 0; i < 1000; i++)
+		buf_addc(raw, i % 8 ? 'a' : ' ');
+}
+
+static bool is_cut(const char *head, const char *tail, const char *want)
+{
+	struct buf raw = BUF_INIT(1u << 20), out = BUF_INIT(1u << 20), around = BUF_INIT(1024);
+	struct redact r;
+	bool ok;
+
+	knowing(&r);
+	cut_output(&raw, head, tail);
+	hidden_output(&r, &raw, &out);
+	buf_addf(&around, "a %s aaa", want);
+	ok = !out.failed && strstr(buf_str(&out), buf_str(&around));
+	if (!ok)
+		printf("# %s|%s: %.120s\n", head, tail,
+			strstr(buf_str(&out), "a \n") ? "another number" : "not there");
+	buf_done(&raw);
+	buf_done(&out);
+	buf_done(&around);
+	redact_done(&r);
+	return ok;
+}
+
+TEST(words_at_the_cut_go_and_are_counted)
+{
+	CHECK(is_cut("", "", "\n[croft: 100 bytes left out]\n"));
+	CHECK(is_cut("tok-0123456789abcdefghi", "", "\n[croft: 123 bytes left out]\n"));
+	CHECK(is_cut("", "k-0123456789abcdefghij", "\n[croft: 122 bytes left out]\n"));
+	CHECK(is_cut("ghp_0123", "456789abcdefghij", "\n[croft: 124 bytes left out]\n"));
+	CHECK(is_cut("token=abc", "", "\n[croft: 109 bytes left out]\n"));
+	/* The control: what is not cut stays. */
+	CHECK(is_cut("word ", " word", "word \n[croft: 100 bytes left out]\n word"));
+}
+
+TEST(a_value_with_blanks_is_found_on_both_sides)
+{
+	struct buf raw = BUF_INIT(1u << 20), out = BUF_INIT(1u << 20);
+	struct err e = ERR_INIT;
+	struct redact r;
+
+	knowing(&r);
+	CHECK_INT(redact_add(&r, "PASSWORD", "correct horse battery staple", &e), 0);
+	cut_output(&raw, "correct horse bat", "se battery staple");
+	hidden_output(&r, &raw, &out);
+	CHECK(!strstr(buf_str(&out), "correct") && !strstr(buf_str(&out), "staple"));
+	CHECK(strstr(buf_str(&out), "\n[croft: 105 bytes left out]\n[redacted:value]"));
+	buf_done(&raw);
+	buf_done(&out);
+	redact_done(&r);
 }
 
 TEST(output_without_a_gap_is_kept)
