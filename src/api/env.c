@@ -10,7 +10,6 @@
 #include "base/json.h"
 #include "core/env.h"
 #include "core/env_gc.h"
-#include "core/env_impl.h"
 #include "core/env_report.h"
 #include "core/env_run.h"
 #include "engine/engine.h"

@@ -110,6 +110,9 @@ int env_state_dir(char **ret, char **ret_home, struct err *e);
  * what cannot be recovered is told, too.
  */
 int env_open(struct env *ret, const char *name, enum env_lock lock, struct err *e);
+/* The record alone, which may be all that is left; v is env_init()ed. Then what it speaks of. */
+int env_open_record(struct env *v, const char *name, struct err *e);
+int env_attach(struct env *v, struct err *e);
 void env_init(struct env *v); /* nothing: env_done() may be called on it */
 void env_done(struct env *v);
 #define cleanup_env __attribute__((cleanup(env_done)))

@@ -10,14 +10,10 @@
 #define ENV_IGNORED_MAX 512
 #define ENV_RUN_PREFIX ".run-" /* envs/.run-LAYER: a staged run's slot; see env_slot.h */
 
-/* The record alone, without repository and base; v is env_init()ed. */
-int env_open_record(struct env *v, const char *name, struct err *e);
 int env_record_read(struct env *v, const char *name, struct err *e);
 /* refs/croft/base/ID, which holds the commit that it starts from; and letting go of it. */
 void env_base_ref(const struct env *v, char *ret, size_t size);
 void env_release_base(const struct env *v);
-/* Open the repository and base that the record speaks of. */
-int env_attach(struct env *v, struct err *e);
 const char *env_store_key(const struct repo *r);
 /* 16 random hexadecimal digits. */
 int env_random_id(char ret[17], struct err *e);

@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "core/env_impl.h"
+#include "core/env.h"
 #include "core/layers.h"
 #include "ledger/entry.h"
 

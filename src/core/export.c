@@ -347,6 +347,11 @@ int export_bundle(const struct export_request *q, struct buf *ret, struct err *e
 			str_show(ret, j.verdict.why, strlen(j.verdict.why));
 			buf_addc(ret, '\n');
 		}
+		if (j.change.none) {
+			buf_adds(ret, "without patch.diff: ");
+			str_show(ret, j.change.none, strlen(j.change.none));
+			buf_addc(ret, '\n');
+		}
 		buf_add(ret, buf_str(&said), said.len);
 	}
 	job_done(&j);

@@ -13,22 +13,22 @@
 
 #include "base/buf.h"
 #include "core/env.h"
+#include "core/evidence.h"
 #include "ledger/export_report.h"
 #include "ledger/export_story.h"
 
-/* Which ledger is meant: an environment of this machine's, or only its evidence, in a clone. */
+/* One ledger, with the environment it is of or, in a clone, without. */
 struct export_source {
-	struct env env;
+	struct evidence found;
+	const struct repo *repo; /* the evidence's */
+	struct env env;          /* its record alone: repository and base are not opened */
 	bool has_env;
-	struct repo repo_own;
-	const struct repo *repo;
-	char *state_dir;
 	char id[17];
 	struct oid tip;
 };
 void export_source_done(struct export_source *s);
 #define cleanup_export_source __attribute__((cleanup(export_source_done)))
-/* what: an environment's name, or a ledger's id. */
+/* what: as evidence_find() takes it. */
 int export_source_open(struct export_source *ret, const char *what, struct err *e);
 /* The repository around the current directory, with nothing chosen in it. */
 int export_source_here(struct export_source *ret, struct err *e);
@@ -40,7 +40,7 @@ struct export_change {
 	struct oid_hex from, to, commit;
 	struct report_file *files;
 	size_t files_n;
-	struct strlist text; /* owns the paths */
+	struct strlist text; /* owns the paths, and what none says */
 };
 void export_change_done(struct export_change *c);
 #define cleanup_export_change __attribute__((cleanup(export_change_done)))

@@ -177,9 +177,22 @@ static int add_refused(struct export_change *c, const struct changes *all, struc
 	return 0;
 }
 
+/* What the environment is made of may be gone while its evidence is not: that is said, not fatal. */
+static int not_whole(struct export_change *c, const struct err *why, struct err *e)
+{
+	cleanup_buf struct buf b = BUF_INIT(2 * ERR_MSG_MAX);
+
+	buf_addf(&b, "The change is not here, for something it is made of is missing: %s.", why->msg);
+	if (!strlist_add(&c->text, buf_str(&b)))
+		return err_set(e, ENOMEM, "list the change");
+	c->none = c->text.v[c->text.n - 1];
+	return 0;
+}
+
 static int staged(struct export_source *s, struct export_change *c, struct err *e)
 {
 	cleanup_changes struct changes all = {0};
+	struct err missing = ERR_INIT;
 	int r;
 
 	if (!s->has_env) {
@@ -188,9 +201,15 @@ static int staged(struct export_source *s, struct export_change *c, struct err *
 			"not here.";
 		return 0;
 	}
-	r = env_changes(&s->env, &all, true, e);
-	if (r < 0)
+	r = env_attach(&s->env, &missing);
+	if (r == 0)
+		r = env_changes(&s->env, &all, true, &missing);
+	if (r == -ENOENT)
+		return not_whole(c, &missing, e);
+	if (r < 0) {
+		*e = missing;
 		return r;
+	}
 	c->from = oid_hex(&all.start_tree);
 	c->to = oid_hex(&all.tree);
 	r = compare(s->repo, c, e);

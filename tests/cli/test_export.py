@@ -91,6 +91,40 @@ def test_a_bundle_of_a_new_environment(p):
 
 
 @test
+def test_bundles_where_the_environment_is_not_whole(p):
+	"""Evidence outlives what it was made from: what `evidence verify` finds, a bundle is made of."""
+	repository(p)
+	p.croft("new", "one").exits(0)
+	state = os.path.join(p.home, ".local/state/croft")
+	outside = os.path.join(p.home, "outside")
+	os.mkdir(outside)
+	with open(os.path.join(state, "envs/one/env.json"), encoding="utf-8") as f:
+		env_id = json.load(f)["id"]
+
+	def made(name, where, out, why=None):
+		p.croft("evidence", "verify", name, cwd=where).exits(0)
+		said = text(p.croft("evidence", "export", name, os.path.join(p.home, out), cwd=where).exits(0).out)
+		equal("patch.diff" in os.listdir(os.path.join(p.home, out)), why is None, f"{out}: patch.diff")
+		if why:
+			contains(said, why)
+			contains(load(p.home, out, "report.md").replace("\\", ""), why)
+
+	made("one", outside, "whole")
+	made(env_id, p.ws, "by-id")
+	made(f"refs/croft/env/{env_id}", p.ws, "by-ref")
+	for part in ("layers", "bases"):
+		os.rename(os.path.join(state, part), os.path.join(state, part + ".away"))
+		made("one", p.ws, f"no-{part}", "missing")
+		made("one", outside, f"no-{part}-outside", "missing")
+		os.rename(os.path.join(state, part + ".away"), os.path.join(state, part))
+	made("one", outside, "whole-again")
+	p.croft("rm", "--force", "one").exits(0)
+	made("one", p.ws, "no-record", "not on this machine")
+	# Not found is not the same as not whole
+	p.croft("evidence", "export", env_id, "x", cwd=outside).exits(125).one_sentence()
+
+
+@test
 def test_bundles_are_checked_without_croft(p):
 	need("openssl")
 	repository(p)
