@@ -12,7 +12,7 @@
 
 static int out_of_memory(struct reader *r)
 {
-	return err_set(r->e, ENOMEM, "parse %s", r->l->name);
+	return err_set(r->e, ENOMEM, "parse %s", r->name);
 }
 
 /* ---- a rule ---- */
@@ -31,8 +31,8 @@ static int rule_value(struct reader *r, const char *key)
 	int x = reader_want_scalar(r, key);
 
 	return x < 0 ? x
-		     : net_draft_value(
-			       r->l, r->draft, rule_key(key), reader_text(r), reader_here(r), r->e);
+		     : net_draft_value(reader_layer(r), r->draft, rule_key(key), reader_text(r),
+			       reader_here(r), r->e);
 }
 
 /* A list under a key; that it is there counts, too, so an empty one is refused. */
@@ -44,7 +44,7 @@ static int rule_list(struct reader *r, const char *key)
 
 	if (x == 0 && !d->given[rule_key(key)]) {
 		err_invalid(r->e, "\"%s\" is empty; name some, or leave the key out", key);
-		x = layer_err(r->l, at, r->e);
+		x = layer_err(reader_layer(r), at, r->e);
 	}
 	return x;
 }
@@ -69,11 +69,12 @@ static int rule_query(struct reader *r, const char *key)
 		if (x == 0)
 			x = reader_want_scalar(r, "the pattern of a parameter");
 		if (x == 0)
-			x = net_draft_query(r->l, r->draft, name, reader_text(r), at, r->e);
+			x = net_draft_query(
+				reader_layer(r), r->draft, name, reader_text(r), at, r->e);
 	}
 	if (x == 0 && !d->given[NK_QUERY]) {
 		err_invalid(r->e, "\"query\" is empty; name some, or leave the key out");
-		x = layer_err(r->l, start, r->e);
+		x = layer_err(reader_layer(r), start, r->e);
 	}
 	return x;
 }
@@ -83,7 +84,8 @@ static int rule_limit(struct reader *r, const char *key)
 	int x = reader_want_scalar(r, key);
 
 	return x < 0 ? x
-		     : net_draft_limit(r->l, r->draft, key, reader_text(r), reader_here(r), r->e);
+		     : net_draft_limit(reader_layer(r), r->draft, key, reader_text(r),
+			       reader_here(r), r->e);
 }
 
 static int rule_limits(struct reader *r, const char *key)
@@ -96,7 +98,7 @@ static int rule_limits(struct reader *r, const char *key)
 }
 
 /* The current event is an entry of allow, deny, ask or a ceiling. */
-static int read_entry(struct reader *r, enum net_effect effect, bool ceiling)
+static int read_entry(struct reader *r, const char *key)
 {
 	static const struct reader_key keys[NK_NUM] = {[NK_HOST] = {"host", rule_value},
 		[NK_CIDR] = {"cidr", rule_value},
@@ -113,39 +115,35 @@ static int read_entry(struct reader *r, enum net_effect effect, bool ceiling)
 		[NK_PLAINTEXT] = {"plaintext", rule_value},
 		[NK_REASON] = {"reason", rule_value},
 		[NK_NAME] = {"name", rule_value}};
+	bool ceiling = str_starts(key, "ceiling");
+	enum net_effect effect = str_eq(key, "deny")    ? NET_DENY
+				 : str_ends(key, "ask") ? NET_ASK
+							: NET_ALLOW;
 	struct net_draft d = {.rule.effect = effect, .at = reader_here(r), .ceiling = ceiling};
 	int x;
 
 	if (r->ev.type == YAML_SCALAR_EVENT && !ceiling) {
 		x = reader_want_scalar(r, "an entry");
-		return x < 0 ? x : net_rule_text(r->l, effect, reader_text(r), d.at, r->e);
+		return x < 0 ? x
+			     : net_rule_text(reader_layer(r), effect, reader_text(r), d.at, r->e);
 	}
 	if (r->ev.type != YAML_MAPPING_START_EVENT) {
 		err_invalid(r->e, "an entry is a host, or a mapping with \"host\" or \"cidr\"");
 		return reader_fail(r);
 	}
 	r->draft = &d;
-	x = reader_mapping(r, "an entry", keys, r->l->expanded ? NK_NUM : NK_NAME);
+	x = reader_mapping(r, "an entry", keys, reader_layer(r)->expanded ? NK_NUM : NK_NAME);
 	r->draft = NULL;
-	return x < 0 ? x : net_draft_finish(r->l, &d, r->e);
+	return x < 0 ? x : net_draft_finish(reader_layer(r), &d, r->e);
 }
 
 static int read_entries(struct reader *r, const char *key)
 {
-	bool ceiling = str_starts(key, "ceiling");
-	enum net_effect effect = str_eq(key, "deny")    ? NET_DENY
-				 : str_ends(key, "ask") ? NET_ASK
-							: NET_ALLOW;
-	int x = reader_want(r, YAML_SEQUENCE_START_EVENT, key,
-		"a list ([a, b] or lines that begin with \"-\")");
-
-	if (ceiling)
-		r->l->net.ceiling = true;
-	else if (effect != NET_DENY)
-		r->l->net.reach = true;
-	while (x == 0 && (x = reader_next(r)) == 0 && r->ev.type != YAML_SEQUENCE_END_EVENT)
-		x = read_entry(r, effect, ceiling);
-	return x;
+	if (str_starts(key, "ceiling"))
+		reader_layer(r)->net.ceiling = true;
+	else if (!str_eq(key, "deny"))
+		reader_layer(r)->net.reach = true;
+	return reader_entries(r, key, read_entry, key);
 }
 
 /* ---- a secret ---- */
@@ -157,7 +155,7 @@ static int secret_read(struct reader *r, const char *key)
 	while (k < SK_NUM - 1 && !str_eq(key, secret_key_names[k]))
 		k++;
 	return x < 0 ? x
-		     : secret_value(r->l, r->draft, (enum secret_key)k, reader_text(r),
+		     : secret_value(reader_layer(r), r->draft, (enum secret_key)k, reader_text(r),
 			       reader_here(r), r->e);
 }
 
@@ -170,7 +168,7 @@ static int secret_list(struct reader *r, const char *key)
 
 	if (x == 0 && d->paths.n + d->methods.n == before) {
 		err_invalid(r->e, "\"%s\" is empty; name some, or leave the key out", key);
-		x = layer_err(r->l, at, r->e);
+		x = layer_err(reader_layer(r), at, r->e);
 	}
 	return x;
 }
@@ -191,7 +189,7 @@ static int read_secrets(struct reader *r, const char *key)
 		x = reader_mapping(r, "a secret", keys, SK_NUM);
 		r->draft = NULL;
 		if (x == 0)
-			x = secret_finish(r->l, &d, r->e);
+			x = secret_finish(reader_layer(r), &d, r->e);
 	}
 	return x;
 }
@@ -205,20 +203,22 @@ static int read_addresses(struct reader *r, const char *name, struct layer_pos a
 
 	if (r->ev.type == YAML_SCALAR_EVENT) {
 		x = reader_want_scalar(r, "an address");
-		return x < 0 ? x : net_resolve_add(r->l, name, reader_text(r), false, at, r->e);
+		return x < 0 ? x
+			     : net_resolve_add(
+				       reader_layer(r), name, reader_text(r), false, at, r->e);
 	}
 	x = reader_want(r, YAML_SEQUENCE_START_EVENT, "the value of a name",
 		"an address or a list of addresses");
 	while (x == 0 && (x = reader_next(r)) == 0 && r->ev.type != YAML_SEQUENCE_END_EVENT) {
 		x = reader_want_scalar(r, "an address");
 		if (x == 0)
-			x = net_resolve_add(
-				r->l, name, reader_text(r), more, more ? reader_here(r) : at, r->e);
+			x = net_resolve_add(reader_layer(r), name, reader_text(r), more,
+				more ? reader_here(r) : at, r->e);
 		more = true;
 	}
 	if (x == 0 && !more) {
 		err_invalid(r->e, "%s has no address", name);
-		x = layer_err(r->l, at, r->e);
+		x = layer_err(reader_layer(r), at, r->e);
 	}
 	return x;
 }
@@ -232,10 +232,8 @@ static int read_resolve(struct reader *r, const char *key)
 		struct layer_pos at = reader_here(r);
 
 		x = reader_want_scalar(r, "a name");
-		if (x == 0 && strlen(reader_text(r)) >= sizeof(name)) {
-			value_bad(r->e, reader_text(r), "is not a host name");
-			x = reader_fail(r);
-		}
+		if (x == 0 && strlen(reader_text(r)) >= sizeof(name))
+			x = reader_bad(r, "is not a host name");
 		if (x < 0)
 			break;
 		memcpy(name, reader_text(r), strlen(reader_text(r)) + 1);
@@ -251,8 +249,9 @@ static int net_value(struct reader *r, const char *key)
 	int x = reader_want_scalar(r, key);
 
 	if (x == 0 && str_eq(key, "use"))
-		return net_bundle_add(r->l, reader_text(r), reader_here(r), r->e);
-	if (x == 0 && net_set(r->l, key, reader_text(r), r->ctx, reader_here(r), r->e) < 0)
+		return net_bundle_add(reader_layer(r), reader_text(r), reader_here(r), r->e);
+	if (x == 0 && net_set(reader_layer(r), key, reader_text(r), reader_context(r),
+			      reader_here(r), r->e) < 0)
 		x = reader_fail(r);
 	return x;
 }
@@ -260,7 +259,7 @@ static int net_value(struct reader *r, const char *key)
 static int net_values(struct reader *r, const char *key)
 {
 	if (str_eq(key, "use"))
-		r->l->net.reach = true;
+		reader_layer(r)->net.reach = true;
 	return reader_list(r, key, net_value, key);
 }
 
@@ -273,5 +272,5 @@ int reader_network(struct reader *r, const char *key)
 		{"publish", net_values}, {"host-ports", net_values}, {"secrets", read_secrets},
 		{"ceiling", read_entries}, {"ceiling-ask", read_entries}};
 
-	return reader_mapping(r, key, keys, ARRAY_SIZE(keys) - (r->l->expanded ? 0 : 2));
+	return reader_mapping(r, key, keys, ARRAY_SIZE(keys) - (reader_layer(r)->expanded ? 0 : 2));
 }

@@ -88,6 +88,10 @@ TEST(refuses)
 			"gate.yaml:2:21: \"a b\" is no trailer; write Name or \"Name: pattern\""},
 		{"version: &a 1\n",
 			"gate.yaml:1:10: anchors (&name) are not allowed in a gate file"},
+		{"version: *a\n", "gate.yaml:1:10: aliases (*name) are not allowed in a gate file; "
+				  "write the value again"},
+		{"version: 1\n\"\": 1\n", "gate.yaml:2:1: unknown key \"\""},
+		{"version: 1\nrequire: {tests: ''}\n", "gate.yaml:2:18: tests is empty"},
 		{"version: 1\n---\nversion: 1\n", "gate.yaml:2:1: a second document begins here; a "
 						  "gate file is one document"},
 		{"version: 1\n\"\\x1b[31m\": 1\n", "gate.yaml:2:1: unknown key \"\\x1b[31m\""},
