@@ -31,14 +31,6 @@ struct report {
 
 /* ---- JSON ---- */
 
-static void json_list(struct json *w, const char *key, const struct strlist *l)
-{
-	json_array(w, key);
-	for (size_t i = 0; i < l->n; i++)
-		json_str(w, NULL, l->v[i]);
-	json_end(w);
-}
-
 static void report_json(const struct report *p, struct buf *out)
 {
 	const struct land_result *r = p->r;

@@ -181,3 +181,11 @@ void json_null(struct json *j, const char *key)
 	json_before(j, key);
 	buf_adds(j->out, "null");
 }
+
+void json_list(struct json *j, const char *key, const struct strlist *l)
+{
+	json_array(j, key);
+	for (size_t i = 0; i < l->n; i++)
+		json_str(j, NULL, l->v[i]);
+	json_end(j);
+}

@@ -15,6 +15,8 @@
 
 #define JSON_DEPTH_MAX 32
 
+struct strlist;
+
 struct json {
 	struct buf *out;
 	int depth;
@@ -36,5 +38,6 @@ void json_uint(struct json *j, const char *key, uint64_t v);
 void json_fixed(struct json *j, const char *key, uint64_t v, int decimals); /* 1234,3 -> 1.234 */
 void json_bool(struct json *j, const char *key, bool v);
 void json_null(struct json *j, const char *key);
+void json_list(struct json *j, const char *key, const struct strlist *l);
 
 #endif

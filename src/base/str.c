@@ -324,3 +324,17 @@ void strlist_done(struct strlist *l)
 	free(l->v);
 	*l = STRLIST_INIT(l->max);
 }
+
+bool strlist_copy(struct strlist *to, const struct strlist *from)
+{
+	struct strlist fresh = STRLIST_INIT(from->max);
+
+	for (size_t i = 0; i < from->n; i++)
+		if (!strlist_add(&fresh, from->v[i])) {
+			strlist_done(&fresh);
+			return false;
+		}
+	strlist_done(to);
+	*to = fresh;
+	return true;
+}

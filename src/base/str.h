@@ -77,6 +77,8 @@ bool strlist_add(struct strlist *l, const char *s); /* copies; false when full o
 bool strlist_addn(struct strlist *l, const char *s, size_t n);
 bool strlist_has(const struct strlist *l, const char *s);
 void strlist_sort(struct strlist *l);
+/* What `to` held is let go; untouched, and false, when out of memory. */
+bool strlist_copy(struct strlist *to, const struct strlist *from);
 void strlist_done(struct strlist *l);
 
 #endif

@@ -93,20 +93,6 @@ void env_done(struct env *v)
 	*v = (struct env){.dir_fd = -1, .lock_fd = -1};
 }
 
-int strlist_copy(struct strlist *to, const struct strlist *from)
-{
-	struct strlist fresh = STRLIST_INIT(from->max);
-
-	for (size_t i = 0; i < from->n; i++)
-		if (!strlist_add(&fresh, from->v[i])) {
-			strlist_done(&fresh);
-			return -ENOMEM;
-		}
-	strlist_done(to);
-	*to = fresh;
-	return 0;
-}
-
 int env_random_id(char ret[17], struct err *e)
 {
 	uint8_t raw[8];

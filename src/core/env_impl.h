@@ -23,8 +23,6 @@ int env_layer_make(const struct env *v, char ret[ENV_LAYER_NAME_LEN + 1], struct
 /* Absolute path of a part ("tree", "work", "i3") of a layer. */
 int env_layer_path(const struct env *v, const char *layer, const char *part, char *ret, size_t size,
 	struct err *e);
-/* Forget everything but the directory: a list that another takes over. */
-int strlist_copy(struct strlist *to, const struct strlist *from);
 
 /*
  * Bases and layers that no record names yet belong to whoever holds this shared; gc takes it alone.

@@ -429,8 +429,8 @@ static int inherit(struct env *c, const struct env *v, struct err *e)
 	c->start_layers = v->start_layers;
 	c->ignored_known = v->ignored_known;
 	c->parent = dup_or_null(v->name, &failed);
-	if (failed || strlist_copy(&c->layers, &v->layers) < 0 ||
-		strlist_copy(&c->ignored, &v->ignored) < 0)
+	if (failed || !strlist_copy(&c->layers, &v->layers) ||
+		!strlist_copy(&c->ignored, &v->ignored))
 		return err_set(e, ENOMEM, "fork environment %s", v->name);
 	free(c->layers.v[--c->layers.n]); /* the origin's fresh upper layer */
 	return 0;

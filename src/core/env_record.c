@@ -29,14 +29,6 @@ static void put_oid(struct json *j, const char *key, const struct oid *o)
 		json_str(j, key, oid_hex(o).s);
 }
 
-static void put_list(struct json *j, const char *key, const struct strlist *l)
-{
-	json_array(j, key);
-	for (size_t i = 0; i < l->n; i++)
-		json_str(j, NULL, l->v[i]);
-	json_end(j);
-}
-
 static void put_snapshots(struct json *j, const struct env *v)
 {
 	json_array(j, "snapshots");
@@ -44,7 +36,7 @@ static void put_snapshots(struct json *j, const struct env *v)
 		json_object(j, NULL);
 		json_str(j, "label", v->snapshots[i].label);
 		json_str(j, "time", v->snapshots[i].time);
-		put_list(j, "layers", &v->snapshots[i].layers);
+		json_list(j, "layers", &v->snapshots[i].layers);
 		json_end(j);
 	}
 	json_end(j);
@@ -65,13 +57,13 @@ static void put_record(struct json *j, const struct env *v)
 	put_oid(j, "base_commit", &v->base_commit);
 	put_oid(j, "start_tree", &v->start_tree);
 	json_uint(j, "start_layers", v->start_layers);
-	put_list(j, "layers", &v->layers);
-	put_list(j, "undo", &v->undo);
+	json_list(j, "layers", &v->layers);
+	json_list(j, "undo", &v->undo);
 	json_str(j, "undo_time", v->undo_time);
 	json_str(j, "copy", v->copy);
 	json_bool(j, "ignored_known", v->ignored_known);
-	put_list(j, "ignored", &v->ignored);
-	put_list(j, "args", &v->args);
+	json_list(j, "ignored", &v->ignored);
+	json_list(j, "args", &v->args);
 	json_str(j, "agent", v->agent);
 	json_str(j, "model", v->model);
 	json_str(j, "task", v->task);

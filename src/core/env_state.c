@@ -126,7 +126,7 @@ static int add_snapshot(struct env *v, const char *label, struct err *e)
 	v->snapshots = more;
 	s = &more[v->snapshots_n];
 	*s = (struct env_snapshot){.layers = STRLIST_INIT(ENV_LAYERS_MAX + 1)};
-	if (strlist_copy(&s->layers, &v->layers) < 0)
+	if (!strlist_copy(&s->layers, &v->layers))
 		return err_set(e, ENOMEM, "snapshot");
 	snprintf(s->label, sizeof(s->label), "%s", label);
 	env_now(&now);
@@ -203,7 +203,7 @@ int env_restore(struct env *v, const char *label, struct err *e)
 			return -e->errnum;
 		s = find_snapshot(v, label); /* the list may have moved */
 	}
-	if (strlist_copy(&v->layers, &s->layers) < 0)
+	if (!strlist_copy(&v->layers, &s->layers))
 		return err_set(e, ENOMEM, "restore");
 	if (env_push_layer(v, e) < 0 || env_save(v, e) < 0)
 		return -e->errnum;
@@ -228,7 +228,7 @@ int env_drop_layers(struct env *v, struct err *e)
 			e, "environment %s is a plain copy; remove it with croft rm", v->name);
 	if (env_need_ledger(v, e) < 0)
 		return -e->errnum;
-	if (strlist_copy(&v->undo, &v->layers) < 0)
+	if (!strlist_copy(&v->undo, &v->layers))
 		return err_set(e, ENOMEM, "discard");
 	env_now(&now);
 	env_time_text(&now, v->undo_time);
@@ -253,7 +253,7 @@ int env_undo_layers(struct env *v, struct err *e)
 			"environment %s was changed after it was discarded; keep that with croft "
 			"fork, or discard it, too",
 			v->name);
-	if (strlist_copy(&v->layers, &v->undo) < 0)
+	if (!strlist_copy(&v->layers, &v->undo))
 		return err_set(e, ENOMEM, "undo");
 	strlist_done(&v->undo);
 	v->undo = STRLIST_INIT(ENV_LAYERS_MAX + 1);

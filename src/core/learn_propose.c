@@ -377,14 +377,6 @@ void learn_net_diff(const struct learn_net *n, struct buf *out)
 		buf_addf(out, "# network: %" PRIu64 " further records were not kept\n", n->lost);
 }
 
-static void json_list(struct json *j, const char *key, const struct strlist *l)
-{
-	json_array(j, key);
-	for (size_t i = 0; i < l->n; i++)
-		json_str(j, NULL, l->v[i]);
-	json_end(j);
-}
-
 static void json_proposal(const struct learn_net *n, const struct learn_proposal *p, struct json *j)
 {
 	const struct learn_entry *x = &n->entries[p->entry];

@@ -38,14 +38,6 @@ static const char *const hash_names[] = {[GIT_SHA1] = "sha1", [GIT_SHA256] = "sh
 
 /* ------------------------------------------------------------------ notes */
 
-static void write_list(struct json *j, const char *key, const struct strlist *l)
-{
-	json_array(j, key);
-	for (size_t i = 0; i < l->n; i++)
-		json_str(j, NULL, l->v[i]);
-	json_end(j);
-}
-
 /* Can JSON hold these names as they are? */
 static bool can_note(const struct repo *r)
 {
@@ -78,8 +70,8 @@ static int write_notes(const struct repo *r, int fd, const char *stamp, struct e
 	json_bool(&j, "sparse", r->sparse);
 	json_bool(&j, "reftable", r->reftable);
 	json_str(&j, "hooks_path", r->hooks_path);
-	write_list(&j, "included", &r->included);
-	write_list(&j, "config_files", &r->config_files);
+	json_list(&j, "included", &r->included);
+	json_list(&j, "config_files", &r->config_files);
 	json_end(&j);
 	buf_addc(&b, '\n');
 	rc = b.failed ? -ENOMEM : file_replace_at(fd, NOTES, b.data, b.len, 0600);

@@ -308,14 +308,6 @@ void policy_show(const struct policy *p, struct buf *out)
 
 /* ---- JSON ---- */
 
-static void json_strings(struct json *j, const char *key, const struct strlist *l)
-{
-	json_array(j, key);
-	for (size_t i = 0; i < l->n; i++)
-		json_str(j, NULL, l->v[i]);
-	json_end(j);
-}
-
 static void json_rule(struct json *j, const struct policy_rule *r)
 {
 	json_object(j, NULL);
@@ -335,7 +327,7 @@ static void json_rule(struct json *j, const struct policy_rule *r)
 static void json_environment(struct json *j, const struct policy *p)
 {
 	json_object(j, "environment");
-	json_strings(j, "pass", &p->env_pass);
+	json_list(j, "pass", &p->env_pass);
 	json_array(j, "set");
 	for (size_t i = 0; i < p->env_set_n; i++) {
 		struct digest d;
@@ -386,7 +378,7 @@ void policy_json(const struct policy *p, struct buf *out)
 	json_end(&j);
 	json_environment(&j, p);
 	json_limits(&j, p);
-	json_strings(&j, "devices", &p->devices);
+	json_list(&j, "devices", &p->devices);
 	net_json(&j, p->net);
 	json_end(&j);
 }

@@ -133,3 +133,23 @@ TEST(wildcards_match_names)
 	CHECK(!str_wild("LC_*", "LANG"));
 	CHECK(str_wild("a?c*e", "abcde"));
 }
+
+TEST(lists_are_copied_whole_and_written_as_json)
+{
+	cleanup_buf struct buf b = BUF_INIT(256);
+	cleanup_strlist struct strlist from = STRLIST_INIT(4), to = STRLIST_INIT(1);
+	struct json j;
+
+	CHECK(strlist_add(&from, "a\"") && strlist_add(&from, "") && strlist_add(&to, "old"));
+	CHECK(strlist_copy(&to, &from));
+	CHECK_INT(to.n, 2);
+	CHECK_INT(to.max, 4);
+	CHECK(to.v[0] != from.v[0]);
+	json_init(&j, &b, false);
+	json_object(&j, NULL);
+	json_list(&j, "l", &to);
+	strlist_done(&to);
+	json_list(&j, "none", &to);
+	json_end(&j);
+	CHECK_STR(buf_str(&b), "{\"l\":[\"a\\\"\",\"\"],\"none\":[]}");
+}
