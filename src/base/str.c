@@ -101,6 +101,13 @@ void str_show(struct buf *out, const char *s, size_t n)
 	}
 }
 
+bool str_hex(const char *s, size_t min, size_t max)
+{
+	size_t n = strspn(s, "0123456789abcdef");
+
+	return !s[n] && n >= min && n <= max;
+}
+
 bool str_u64(const char *s, uint64_t max, uint64_t *ret)
 {
 	uint64_t v = 0;

@@ -47,6 +47,8 @@ bool str_unsafe(const char *s, size_t len);
  */
 void str_show(struct buf *out, const char *s, size_t n);
 
+/* min to max lower-case hexadecimal digits and nothing else. */
+bool str_hex(const char *s, size_t min, size_t max);
 /* Whole-string unsigned decimal within [0,max]; false on anything else. */
 bool str_u64(const char *s, uint64_t max, uint64_t *ret);
 /* "512", "64K", "2M", "1.5G", "1T" (powers of 1024; optional trailing "B" or "iB"). */

@@ -10,6 +10,7 @@
 #include "base/jsonread.h"
 #include "base/str.h"
 #include "core/env_impl.h"
+#include "ledger/statement.h"
 #include "os/path.h"
 
 #define RECORD_MAX_B (4u << 20)
@@ -183,8 +184,7 @@ static void get_layers(
 {
 	get_list(r, n, key, ret);
 	for (size_t i = 0; i < ret->n; i++)
-		if (strlen(ret->v[i]) != ENV_LAYER_NAME_LEN ||
-			strspn(ret->v[i], "0123456789abcdef") != ENV_LAYER_NAME_LEN)
+		if (!str_hex(ret->v[i], ENV_LAYER_NAME_LEN, ENV_LAYER_NAME_LEN))
 			r->bad = key;
 }
 
@@ -245,7 +245,7 @@ static const char *inconsistent(const struct env *v)
 {
 	if (!env_name_good(v->name))
 		return "name";
-	if (strlen(v->id) != 16 || strspn(v->id, "0123456789abcdef") != 16)
+	if (!ledger_id_valid(v->id))
 		return "id";
 	if (!v->workspace || v->workspace[0] != '/')
 		return "workspace";

@@ -19,6 +19,7 @@
 #include "core/env_impl.h"
 #include "core/journal.h"
 #include "core/layers.h"
+#include "ledger/statement.h"
 #include "os/forced.h"
 #include "os/path.h"
 #include "snap/scan.h"
@@ -216,8 +217,9 @@ static int read_begun(struct env *v, const char *name, struct journal *j, struct
 	run = jstr(jget(jdoc_root(d), "run"));
 	workspace = jstr(jget(jdoc_root(d), "workspace"));
 	created = jstr(jget(jdoc_root(d), "created"));
-	if (!id || strlen(id) != 16 || !run || strlen(run) < 6 || strchr(run, '/') || !workspace ||
-		workspace[0] != '/' || !created || strlen(created) >= sizeof(v->created))
+	if (!id || !ledger_id_valid(id) || !run || strlen(run) < 6 || strchr(run, '/') ||
+		!workspace || workspace[0] != '/' || !created ||
+		strlen(created) >= sizeof(v->created))
 		return err_set(e, EBADMSG, "what %s was is damaged", name);
 	v->kind = ENV_LIVE;
 	v->run = true;

@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "core/gate.h"
 #include "git/read.h"
+#include "ledger/statement.h"
 
 #define LANDED_COMMITS_MAX 10000u
 
@@ -197,7 +198,7 @@ static int add_ledger(void *arg, const char *ref, const struct oid *tip)
 	struct gate_env *v;
 	int r;
 
-	if (strlen(id) != 16 || strspn(id, "0123456789abcdef") != 16)
+	if (!ledger_id_valid(id))
 		return 0;
 	if (x->envs_n >= GATE_LEDGERS_MAX)
 		return err_set(l->e, EFBIG, "more than %u ledgers", GATE_LEDGERS_MAX);

@@ -106,6 +106,8 @@ static int prepare(struct land_job *j, struct err *e)
 
 static int check_request(const struct env *v, struct land_request *q, struct err *e)
 {
+	size_t hex = 2 * git_hash_len(v->repo.hash);
+
 	if (q->branch && q->how == LAND_WORKTREE)
 		q->how = LAND_SQUASH;
 	if (q->how == LAND_PATCH && (q->branch || q->message || q->sign))
@@ -113,7 +115,7 @@ static int check_request(const struct env *v, struct land_request *q, struct err
 	if (q->how == LAND_WORKTREE && (q->message || q->sign))
 		return err_invalid(
 			e, "a message and a signature need a commit: --commit or --squash");
-	if (q->tree && strspn(q->tree, "0123456789abcdef") != 2 * git_hash_len(v->repo.hash))
+	if (q->tree && !str_hex(q->tree, hex, hex))
 		return err_invalid(e, "%s is not the full id of a tree", land_show(q->tree).s);
 	if (v->state == ENV_DISCARDED)
 		return err_invalid(e,

@@ -214,11 +214,6 @@ static int quarantine_make(struct quarantine *q, const struct repo *r, struct er
 	return 0;
 }
 
-static bool is_hex(const char *s, size_t n)
-{
-	return strlen(s) == n && strspn(s, "0123456789abcdef") == n;
-}
-
 static int count_in(struct quarantine *q, const struct stat *st, struct err *e)
 {
 	q->bytes += (uint64_t)st->st_size;
@@ -242,7 +237,7 @@ static int copy_loose(
 		return -e->errnum;
 	if (mkdirat(q->fd, dir, 0700) < 0 && errno != EEXIST)
 		return err_set(e, errno, "copy objects");
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	snprintf(path, sizeof(path), "%.2s/%.*s", dir, (int)OID_HEX_MAX, name);
 	to = openat(q->fd, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0400);
 	if (to < 0)
 		return errno == EEXIST ? 0 : err_set(e, errno, "copy objects");
@@ -280,11 +275,11 @@ static int copy_objects_of(struct quarantine *q, const struct repo *r, int layer
 		bool pack = str_eq(de->d_name, "pack");
 		cleanup_dir DIR *sub = NULL;
 
-		if (!pack && !is_hex(de->d_name, 2))
+		if (!pack && !str_hex(de->d_name, 2, 2))
 			continue;
 		sub = dir_list(top, de->d_name);
 		while (sub && rc == 0 && (fe = readdir(sub))) {
-			if (!pack && is_hex(fe->d_name, rest))
+			if (!pack && str_hex(fe->d_name, rest, rest))
 				rc = copy_loose(q, dirfd(sub), de->d_name, fe->d_name, e);
 			else if (pack && str_starts(fe->d_name, "pack-") &&
 				 str_ends(fe->d_name, ".pack"))

@@ -18,6 +18,7 @@
 
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/str.h"
 #include "core/state.h"
 #include "os/clock.h"
 #include "os/path.h"
@@ -215,7 +216,7 @@ static int ask_run(
 
 static bool is_run_id(const char *s)
 {
-	return *s && strlen(s) <= 40 && strspn(s, "0123456789abcdef") == strlen(s);
+	return str_hex(s, 1, 40);
 }
 
 static void pending_line(char *line, struct json *j, bool as_json, struct buf *out)

@@ -197,7 +197,7 @@ int state_load_run(const char *home, const char *id, struct buf *ret, struct err
 			return err_invalid(e, "no run with denials is recorded yet");
 		r = file_read_at(dir, newest, ret);
 	} else {
-		if (strlen(id) > 32 || strspn(id, "0123456789abcdef") != strlen(id))
+		if (!str_hex(id, 1, 32))
 			return err_invalid(e,
 				"%.64s is not a run id (as printed in brackets by croft run)", id);
 		snprintf(name, sizeof(name), "%s.json", id);

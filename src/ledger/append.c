@@ -91,9 +91,7 @@ static bool algorithm_valid(const char *a)
 
 static bool hex_valid(const char *s)
 {
-	size_t n = strlen(s);
-
-	return (n == 40 || n == 64) && strspn(s, "0123456789abcdef") == n;
+	return str_hex(s, 40, 40) || str_hex(s, 64, 64);
 }
 
 static int judge_subjects(const struct ledger_event *ev, struct err *e)

@@ -102,8 +102,7 @@ static int add_key(struct reader *r, const char *key)
 		digest_sha256(&id, public, sizeof(public));
 		return strlist_add(&gate_of(r)->keys, id.hex) ? 0 : add_text(r, &gate_of(r)->keys);
 	}
-	if (strlen(reader_text(r)) != DIGEST_HEX_LEN ||
-		strspn(reader_text(r), "0123456789abcdef") != DIGEST_HEX_LEN)
+	if (!str_hex(reader_text(r), DIGEST_HEX_LEN, DIGEST_HEX_LEN))
 		return reader_bad(r, "is neither a key's id (64 hexadecimal digits, see croft "
 				     "evidence key) nor a PEM block");
 	return add_text(r, &gate_of(r)->keys);
@@ -299,13 +298,11 @@ static int read_detect(struct reader *r, const char *key)
 
 static int add_commit(struct reader *r, const char *key)
 {
-	size_t n;
 	int x = want_scalar(r, "a commit");
 
 	if (x < 0)
 		return x;
-	n = strlen(reader_text(r));
-	if (n < 12 || n > OID_HEX_MAX || strspn(reader_text(r), "0123456789abcdef") != n)
+	if (!str_hex(reader_text(r), 12, OID_HEX_MAX))
 		return reader_bad(r, "is no commit; write at least 12 digits of its name");
 	return add_text(r, &gate_of(r)->ignore_commits);
 }

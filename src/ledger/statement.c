@@ -90,7 +90,7 @@ bool ledger_time_parse(const char *s, struct timespec *ret)
 
 bool ledger_id_valid(const char *id)
 {
-	return strlen(id) == LEDGER_ID_LEN && strspn(id, "0123456789abcdef") == LEDGER_ID_LEN;
+	return str_hex(id, LEDGER_ID_LEN, LEDGER_ID_LEN);
 }
 
 bool ledger_file_name_valid(const char *name)

@@ -87,9 +87,7 @@ static char *make_key(const struct repo *r, const struct base_settings *s, const
 
 static bool is_key(const char *s)
 {
-	size_t n = strspn(s, "0123456789abcdef");
-
-	return n == BASE_KEY_LEN && !s[n];
+	return str_hex(s, BASE_KEY_LEN, BASE_KEY_LEN);
 }
 
 /* ------------------------------------------------------------------ opening */

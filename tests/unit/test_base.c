@@ -153,3 +153,15 @@ TEST(lists_are_copied_whole_and_written_as_json)
 	json_end(&j);
 	CHECK_STR(buf_str(&b), "{\"l\":[\"a\\\"\",\"\"],\"none\":[]}");
 }
+
+TEST(hexadecimal_digits_are_counted_to_the_end)
+{
+	CHECK(str_hex("0af9", 4, 4));
+	CHECK(str_hex("0af9", 1, 40));
+	CHECK(!str_hex("", 1, 40));
+	CHECK(!str_hex("0af9", 5, 40));
+	CHECK(!str_hex("0af9", 1, 3));
+	CHECK(!str_hex("0aF9", 4, 4));
+	CHECK(!str_hex("0af9\n", 4, 4));
+	CHECK(!str_hex("0af9/..", 4, 4));
+}
