@@ -226,33 +226,24 @@ static int by_path(const void *a, const void *b, void *arg)
 		data + *(const size_t *)b + sizeof(struct fixed));
 }
 
-/* qsort_r differs between C libraries in nothing but its absence: a merge sort of our own. */
-static void sort_offsets(size_t *v, size_t *tmp, size_t n, void *arg)
+/* Of a path that was noted twice, the first is kept: offsets grow as entries are added. */
+static int by_path_then_age(const void *a, const void *b, void *arg)
 {
-	size_t half = n / 2, i = 0, j = half, k = 0;
+	size_t x = *(const size_t *)a, y = *(const size_t *)b;
+	int c = by_path(a, b, arg);
 
-	if (n < 2)
-		return;
-	sort_offsets(v, tmp, half, arg);
-	sort_offsets(v + half, tmp, n - half, arg);
-	while (i < half && j < n)
-		tmp[k++] = by_path(&v[i], &v[j], arg) <= 0 ? v[i++] : v[j++];
-	while (i < half)
-		tmp[k++] = v[i++];
-	while (j < n)
-		tmp[k++] = v[j++];
-	memcpy(v, tmp, n * sizeof(*v));
+	return c ? c : (x > y) - (x < y);
 }
 
 void statcache_save(struct statcache *c, int dirfd, const char *name)
 {
 	cleanup_buf struct buf out = BUF_INIT(STATCACHE_MAX_B);
-	cleanup_free size_t *tmp = calloc(c->now_n + 1, sizeof(*tmp));
 	struct digest d;
 
-	if (!c->keep || c->now.failed || !tmp)
+	if (!c->keep || c->now.failed)
 		return;
-	sort_offsets(c->now_at, tmp, c->now_n, c->now.data);
+	if (c->now_n)
+		qsort_r(c->now_at, c->now_n, sizeof(*c->now_at), by_path_then_age, c->now.data);
 	buf_add(&out, magic, sizeof(magic));
 	buf_add(&out, c->context.hex, DIGEST_HEX_LEN); /* room for the digest of the rest */
 	buf_add(&out, c->context.hex, DIGEST_HEX_LEN);

@@ -155,6 +155,7 @@ TEST(the_cache_keeps_what_has_aged)
 	statcache_put(a, "p/f1", &st, &o, 3);
 	statcache_put(a, "a", &st, &o, 1);
 	statcache_put(a, "young", &fresh, &o, 1);
+	statcache_put(a, "p/f1", &st, &o, 4); /* the first answer is kept */
 	statcache_save(a, dir, "c");
 	b = statcache_open(dir, "c", "ctx");
 	CHECK(b && statcache_find(b, "p/f1", &st, &got, &bits));
