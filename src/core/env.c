@@ -19,6 +19,7 @@
 #include "core/land.h"
 #include "core/layers.h"
 #include "core/state.h"
+#include "ledger/statement.h"
 #include "os/path.h"
 #include "snap/scan.h"
 
@@ -112,12 +113,9 @@ void env_now(struct timespec *ret)
 
 void env_time_text(const struct timespec *t, char ret[40])
 {
-	struct tm tm;
+	struct ledger_time text;
 
-	gmtime_r(&t->tv_sec, &tm);
-	snprintf(ret, 40, "%04d-%02d-%02dT%02d:%02d:%02d.%06ldZ", (tm.tm_year + 1900) % 10000,
-		(tm.tm_mon + 1) % 100, tm.tm_mday % 100, tm.tm_hour % 100, tm.tm_min % 100,
-		tm.tm_sec % 100, t->tv_nsec / 1000 % 1000000);
+	snprintf(ret, 40, "%s", ledger_time_text(t, &text) ? text.s : "");
 }
 
 /* ---- opening ---- */
@@ -158,8 +156,7 @@ static int take_lock(struct env *v, const char *name, enum env_lock lock, struct
 					    : err_set(e, errno, "lock environment %s", name);
 	/* Always as long: a truncation costs more than the whole opening. */
 	n = snprintf(pid, sizeof(pid), "%-10d\n", getpid());
-	if (fstat(v->lock_fd, &st) < 0 ||
-		(st.st_size > n && ftruncate(v->lock_fd, 0) < 0) ||
+	if (fstat(v->lock_fd, &st) < 0 || (st.st_size > n && ftruncate(v->lock_fd, 0) < 0) ||
 		pwrite(v->lock_fd, pid, (size_t)n, 0) != n)
 		return err_set(e, errno, "lock environment %s", name);
 	return 0;

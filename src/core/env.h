@@ -160,7 +160,9 @@ int env_settle(struct env *v, const struct timespec *since, struct changes *ret,
 int env_event(struct env *v, const struct ledger_event *ev, struct err *e);
 /* There is a ledger and this version can write it: asked before work that it shall record. */
 int env_need_ledger(struct env *v, struct err *e);
-/* "2026-01-02T03:04:05.123456Z" */
+/* As exact as the ledger keeps it. */
+void env_now(struct timespec *ret);
+/* "2026-01-02T03:04:05.123456Z" as the ledger writes it; "" where it has no such time. */
 void env_time_text(const struct timespec *t, char ret[40]);
 
 /* ---- states ---- */

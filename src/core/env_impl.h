@@ -17,7 +17,6 @@ void env_release_base(const struct env *v);
 const char *env_store_key(const struct repo *r);
 /* 16 random hexadecimal digits. */
 int env_random_id(char ret[17], struct err *e);
-void env_now(struct timespec *ret);
 /* Make a layer with its tree and work directory; its name is written to ret. */
 int env_layer_make(const struct env *v, char ret[ENV_LAYER_NAME_LEN + 1], struct err *e);
 /* Absolute path of a part ("tree", "work", "i3") of a layer. */
@@ -45,10 +44,5 @@ int env_stage(struct env *v, bool read_only, struct env_stage *ret, struct err *
 /* The ledger's first event; and the name, from which on the environment exists. */
 int env_first_event(struct env *v, const struct env_new *n, struct err *e);
 int env_give_name(struct env *v, struct err *e);
-/* The members of the one object in b, without its braces, as ledger events want them. */
-const char *env_members(struct buf *b);
-/* A simple event without files: members as in struct ledger_event.predicate. */
-int env_note_event(
-	struct env *v, enum event_kind kind, const char *members, const char *title, struct err *e);
 
 #endif

@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/json.h"
 #include "core/env_impl.h"
 #include "core/hidden.h"
 #include "croft.h"
+#include "ledger/predicate.h"
 #include "os/path.h"
 #include "os/tree.h"
 #include "snap/scan.h"
@@ -84,18 +84,21 @@ int env_need_ledger(struct env *v, struct err *e)
 	return 0;
 }
 
-int env_note_event(
-	struct env *v, enum event_kind kind, const char *members, const char *title, struct err *e)
+static int label_event(
+	struct env *v, enum event_kind kind, const char *label, const char *title, struct err *e)
 {
+	cleanup_buf struct buf members = BUF_INIT(1024);
+	const struct predicate_member m[] = {{"label", label}};
 	struct ledger_event ev = {.kind = kind,
 		.env_id = v->id,
 		.env_name = v->name,
 		.predicate_type = PREDICATE_EVENT,
-		.predicate = members,
 		.title = title};
 
 	env_now(&ev.time);
-	return env_event(v, &ev, e);
+	predicate_plain(m, ARRAY_SIZE(m), &members);
+	ev.predicate = buf_str(&members);
+	return members.failed ? err_set(e, ENOMEM, "record %s", title) : env_event(v, &ev, e);
 }
 
 /* ---- snapshots ---- */
@@ -133,27 +136,6 @@ static int add_snapshot(struct env *v, const char *label, struct err *e)
 	env_time_text(&now, s->time);
 	v->snapshots_n++;
 	return env_push_layer(v, e);
-}
-
-const char *env_members(struct buf *b)
-{
-	if (b->len < 2)
-		return "";
-	b->data[--b->len] = '\0';
-	return b->data + 1;
-}
-
-static int label_event(
-	struct env *v, enum event_kind kind, const char *label, const char *title, struct err *e)
-{
-	cleanup_buf struct buf b = BUF_INIT(1024);
-	struct json j;
-
-	json_init(&j, &b, false);
-	json_object(&j, NULL);
-	json_str(&j, "label", label);
-	json_end(&j);
-	return env_note_event(v, kind, env_members(&b), title, e);
 }
 
 int env_snapshot(struct env *v, const char *label, struct err *e)

@@ -22,7 +22,7 @@ static int note_discard(struct env *v, const struct oid *tree, bool undone, stru
 		.subjects_n = 1,
 		.title = undone ? "bring back what was discarded" : "discard what is staged"};
 
-	clock_gettime(CLOCK_REALTIME, &ev.time);
+	env_now(&ev.time);
 	predicate_plain(m, ARRAY_SIZE(m), &b);
 	ev.predicate = buf_str(&b);
 	return b.failed ? land_no_memory(e) : env_event(v, &ev, e);

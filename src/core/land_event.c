@@ -207,7 +207,7 @@ int land_event_recovered(struct land_job *j, bool completed, const char *why, st
 		{"why", why}, {"landing", how_names[j->in.how]}, {"tree", tree.s}};
 
 	add_subject(&ev, "tree", "gitTree", tree.s);
-	clock_gettime(CLOCK_REALTIME, &ev.time);
+	env_now(&ev.time);
 	predicate_plain(m, ARRAY_SIZE(m), &text);
 	ev.predicate = buf_str(&text);
 	return text.failed ? land_no_memory(e) : env_event(j->v, &ev, e);

@@ -302,7 +302,7 @@ int review_save(struct review *r, struct review_saved *ret, struct err *e)
 		return rc;
 	land_ran(&v, &ran);
 	memcpy(s.policy, ran.policy, sizeof(s.policy));
-	clock_gettime(CLOCK_REALTIME, &now);
+	env_now(&now);
 	env_time_text(&now, s.time);
 	rc = record(r, &v, &s, now, e);
 	if (rc < 0)
