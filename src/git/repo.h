@@ -17,6 +17,11 @@
 #include "git/object.h"
 #include "git/oid.h"
 
+#define REPO_SHALLOW_MAX ((size_t)64 << 20) /* the file "shallow" */
+#define REF_NAME_MAX 1024u
+
+struct git_run;
+
 struct repo {
 	enum git_hash hash;
 	char *workspace;        /* top of the working tree, canonical */
@@ -43,6 +48,8 @@ int repo_store(const struct repo *r, struct git_store *ret, struct err *e);
 int repo_ledger_store(const struct repo *r, struct git_store *ret, struct err *e);
 const char *repo_ledger_dir(const struct repo *r);
 
+/* Run git as user in the repository of the workspace, and in no other around it: program.h. */
+int repo_git(const struct repo *r, struct git_run *run, struct err *e);
 /* A commit by any name the user gives; as user. -ENOENT with a sentence. */
 int repo_resolve(const struct repo *r, const char *rev, struct oid *ret_commit,
 	struct oid *ret_tree, struct err *e);
@@ -50,6 +57,9 @@ int repo_resolve(const struct repo *r, const char *rev, struct oid *ret_commit,
 char *repo_branch(const struct repo *r);
 /* Copy what a tree or commit reaches from the store into the host's objects, and nothing else. */
 int repo_export_objects(const struct repo *r, const struct oid *tip, struct err *e);
+
+/* Whether Git would take this as the full name of a ref. */
+bool ref_name_fine(const char *ref);
 
 /* ---- refs of the ledger ---- */
 

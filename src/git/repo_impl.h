@@ -10,8 +10,6 @@
 #define REPO_OBJECTS_MAX 64u            /* object directories */
 #define REPO_CONFIGS_MAX 256u           /* files that a configuration includes */
 #define REPO_FILE_MAX ((size_t)1 << 20) /* any small file of a Git directory */
-#define REPO_SHALLOW_MAX ((size_t)64 << 20)
-#define REF_NAME_MAX 1024u
 
 /* Fills workspace, git_dir, common_dir, objects, shallow. Starts nothing. */
 int repo_find(struct repo *r, const char *workspace, struct err *e);
@@ -30,11 +28,6 @@ int store_prepare(struct repo *r, const char *state_dir, struct err *e);
 /* Removes a stand-in. */
 void store_leave(struct repo *r);
 
-/* Run git as user in the repository of the workspace, and in no other around it. */
-int repo_git(const struct repo *r, struct git_run *run, struct err *e);
-
-/* Whether Git would take this as the full name of a ref. */
-bool ref_name_fine(const char *ref);
 /* From the file of its own only; -ENOENT. */
 int ref_read_loose(int dir_fd, const char *ref, struct oid *ret);
 /* From packed-refs only; -ENOENT. */

@@ -13,7 +13,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "git/repo_impl.h"
+#include "git/program.h"
+#include "git/repo.h"
 #include "os/path.h"
 #include "snap/base_impl.h"
 #include "snap/scan_impl.h"

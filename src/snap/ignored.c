@@ -10,7 +10,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "git/repo_impl.h"
+#include "git/program.h"
+#include "git/repo.h"
 #include "os/path.h"
 #include "snap/copy.h"
 #include "snap/parent.h"

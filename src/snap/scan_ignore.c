@@ -17,7 +17,8 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "git/repo_impl.h"
+#include "git/program.h"
+#include "git/repo.h"
 #include "os/path.h"
 #include "snap/scan_impl.h"
 

@@ -12,7 +12,8 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "git/repo_impl.h"
+#include "git/program.h"
+#include "git/repo.h"
 #include "snap/scan_impl.h"
 
 #define LIST_MAX_B ((size_t)512 << 20)
