@@ -116,16 +116,6 @@ static int read_merged(struct env *v, const char *path, struct buf *ret)
 
 /* ---- HEAD ---- */
 
-static bool ref_name_good(const char *s)
-{
-	if (!str_starts(s, "refs/") || strlen(s) > 250 || strstr(s, "..") || strstr(s, "//"))
-		return false;
-	for (; *s; s++)
-		if ((unsigned char)*s <= ' ' || *s == 0x7f || strchr("\\~^:?*[", *s))
-			return false;
-	return true;
-}
-
 static bool hex_line(const char *s, enum git_hash h, struct oid *ret)
 {
 	size_t n = 2 * git_hash_len(h);
@@ -154,7 +144,7 @@ static bool find_packed(struct env *v, const char *ref, struct oid *ret)
 static int read_head(struct env *v, struct oid *ret, struct err *e)
 {
 	cleanup_buf struct buf head = BUF_INIT(4096), tip = BUF_INIT(4096);
-	char path[300], *name;
+	char path[REF_NAME_MAX + 8], *name;
 
 	if (read_merged(v, ".git/HEAD", &head) < 0)
 		goto bad;
@@ -164,7 +154,7 @@ static int read_head(struct env *v, struct oid *ret, struct err *e)
 		goto bad;
 	name = head.data + 5;
 	name[strcspn(name, "\n")] = '\0';
-	if (!ref_name_good(name))
+	if (!ref_name_fine(name))
 		goto bad;
 	snprintf(path, sizeof(path), ".git/%s", name);
 	if (read_merged(v, path, &tip) == 0 && hex_line(buf_str(&tip), v->repo.hash, ret))

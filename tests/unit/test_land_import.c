@@ -122,6 +122,11 @@ TEST(hostile_histories_are_refused)
 	refuses("no object at all", "rm -rf $up/.git/objects/??");
 	refuses("a symlink as HEAD", "ln -s /etc/passwd $up/.git/HEAD");
 	refuses("a ref that climbs", "echo 'ref: refs/../../../x' >$up/.git/HEAD");
+	refuses("a ref that git would not take",
+		"mv $up/.git/refs/heads/main $up/.git/refs/heads/a.lock; "
+		"echo 'ref: refs/heads/a.lock' >$up/.git/HEAD");
+	refuses("a hidden ref", "mv $up/.git/refs/heads/main $up/.git/refs/heads/.a; "
+				"echo 'ref: refs/heads/.a' >$up/.git/HEAD");
 	refuses("a CI file on the way",
 		"git read-tree $tip; git update-index --add --cacheinfo 100644,$(echo x | git "
 		"hash-object -w "
