@@ -133,22 +133,21 @@ static int env_keep_base(const struct env *v, struct err *e)
 	return ref_move(&v->repo, ref, &none, &v->base_commit, e);
 }
 
-static int start_pinned(struct env *v, const struct env_new *n, struct err *e)
+/* v->base_commit is resolved. */
+static int start_pinned(
+	struct env *v, const struct env_new *n, const struct oid *tree, struct err *e)
 {
 	cleanup_free char *branch = n->from ? NULL : repo_branch(&v->repo);
 	cleanup_fd int layer = -1;
-	struct oid tree;
 
-	if (repo_resolve(&v->repo, n->from ? n->from : "HEAD", &v->base_commit, &tree, e) < 0)
-		return -e->errnum;
-	if (base_get(&v->base, &v->repo, &v->base_commit, &tree, v->state_dir, n->progress,
+	if (base_get(&v->base, &v->repo, &v->base_commit, tree, v->state_dir, n->progress,
 		    n->progress_arg, e) < 0)
 		return -e->errnum;
 	if (env_keep_base(v, e) < 0)
 		return -e->errnum;
 	v->base_key = strdup(v->base.key);
 	v->store_key = strdup(env_store_key(&v->repo));
-	v->start_tree = tree;
+	v->start_tree = *tree;
 	if (!v->base_key || !v->store_key || env_push_layer(v, e) < 0)
 		return e->errnum ? -e->errnum : err_set(e, ENOMEM, "make the environment");
 	v->start_layers = 1;
@@ -273,17 +272,35 @@ static bool can_stage(const struct env *v)
 	}
 }
 
-static int start(struct env *v, const struct env_new *n, struct err *e)
+/* 1: there is a commit to begin with; 0: a directory, or a repository before its first commit. */
+static int find_start(struct env *v, const struct env_new *n, struct oid *ret_tree, struct err *e)
 {
 	struct err unborn = ERR_INIT;
-	struct oid c, t;
+	int r;
 
-	if (v->repo.git_dir && !n->run && git_version(e) < 0)
+	if (!v->repo.git_dir || n->run)
+		return 0;
+	if (git_version(e) < 0)
 		return -e->errnum;
-	if (v->repo.git_dir && !n->run &&
-		(n->from || repo_resolve(&v->repo, "HEAD", &c, &t, &unborn) == 0)) {
+	r = repo_resolve(&v->repo, n->from ? n->from : "HEAD", &v->base_commit, ret_tree, &unborn);
+	if (r == 0)
+		return 1;
+	if (r == -ENOENT && !n->from)
+		return 0;
+	*e = unborn;
+	return r;
+}
+
+static int start(struct env *v, const struct env_new *n, struct err *e)
+{
+	struct oid tree;
+	int r = find_start(v, n, &tree, e);
+
+	if (r < 0)
+		return r;
+	if (r) {
 		v->kind = ENV_PINNED;
-		if (start_pinned(v, n, e) < 0)
+		if (start_pinned(v, n, &tree, e) < 0)
 			return -e->errnum;
 		return n->copy || !can_stage(v) ? start_copy(v, e) : 0;
 	}
