@@ -41,6 +41,29 @@ int croft_error_exit(const struct croft *c)
 	return err_exit_code(&c->err);
 }
 
+int api_give(struct croft *c, int r, struct buf *text, char **ret)
+{
+	char *p;
+
+	if (r < 0)
+		return r;
+	p = buf_take(text);
+	if (!p)
+		return err_set(
+			&c->err, EFBIG, "write an answer of at most %zu MiB", text->max >> 20);
+	*ret = p;
+	return r;
+}
+
+size_t api_count(const char *const *list)
+{
+	size_t n = 0;
+
+	while (list && list[n])
+		n++;
+	return n;
+}
+
 int croft_env_open(struct croft *c, const char *name, struct croft_policy *p,
 	const struct croft_env_options *o, struct croft_env **ret)
 {

@@ -16,21 +16,6 @@
 
 #define REPORT_MAX (64u << 20)
 
-static int give(struct croft *c, struct buf *b, char **ret)
-{
-	*ret = buf_take(b);
-	return *ret ? 0 : err_set(&c->err, ENOMEM, "write the report");
-}
-
-static size_t count(const char *const *v)
-{
-	size_t n = 0;
-
-	while (v && v[n])
-		n++;
-	return n;
-}
-
 /* Can the workspace be staged here, or must it be copied? Asked once, by the policy's tier. */
 static bool needs_copy(const struct croft_policy *p)
 {
@@ -54,7 +39,7 @@ int croft_env_new(struct croft *c, const char *name, struct croft_policy *p,
 		.dirty = o->dirty,
 		.copy = needs_copy(p),
 		.args = (char *const *)(uintptr_t)o->args,
-		.args_n = count(o->args),
+		.args_n = api_count(o->args),
 		.agent = o->agent,
 		.model = o->model,
 		.task = o->task,
@@ -77,7 +62,7 @@ int croft_env_new(struct croft *c, const char *name, struct croft_policy *p,
 	else
 		env_report_new(&v, &b);
 	env_done(&v);
-	return give(c, &b, ret);
+	return api_give(c, 0, &b, ret);
 }
 
 int croft_env_args(struct croft *c, const char *name, char **ret_directory, char ***ret_args)
@@ -122,7 +107,7 @@ int croft_env_list(struct croft *c, bool all, enum croft_format f, char **ret)
 	if (env_run_adopt(&notes, &c->err) < 0 ||
 		env_report_list(all, f == CROFT_JSON, &notes, &b, &c->err) < 0)
 		return -c->err.errnum;
-	return give(c, &b, ret);
+	return api_give(c, 0, &b, ret);
 }
 
 int croft_env_status(struct croft *c, const char *name, enum croft_format f, char **ret)
@@ -140,7 +125,7 @@ int croft_env_status(struct croft *c, const char *name, enum croft_format f, cha
 		env_report_json(&v, &ch, &b);
 	else
 		env_report_text(&v, &ch, &b);
-	return give(c, &b, ret);
+	return api_give(c, 0, &b, ret);
 }
 
 /* Notes and one last sentence. */
@@ -148,7 +133,7 @@ static int told(struct croft *c, const struct env *v, struct buf *b, char **ret)
 {
 	for (size_t i = 0; i < v->notes.n; i++)
 		buf_addf(b, "%s\n", v->notes.v[i]);
-	return give(c, b, ret);
+	return api_give(c, 0, b, ret);
 }
 
 int croft_env_snapshot(struct croft *c, const char *name, const char *label, char **ret)
@@ -220,5 +205,5 @@ int croft_gc(struct croft *c, bool dry_run, enum croft_format f, char **ret)
 	if (r == 0)
 		env_report_gc(&g, &notes, dry_run, f == CROFT_JSON, &b);
 	gc_report_done(&g);
-	return r < 0 ? r : give(c, &b, ret);
+	return api_give(c, r, &b, ret);
 }

@@ -10,21 +10,6 @@
 
 #define REPORT_MAX_B (256u << 20)
 
-static int give(struct croft *c, struct buf *b, int r, char **ret)
-{
-	char *text;
-
-	if (r < 0)
-		return r;
-	buf_adds(b, "");
-	text = b->data || b->failed ? buf_take(b) : strdup("");
-	if (!text)
-		return err_set(
-			&c->err, EFBIG, "write a report of at most %u MiB", REPORT_MAX_B >> 20);
-	*ret = text;
-	return r;
-}
-
 int croft_evidence_show(struct croft *c, const char *name, unsigned long long event,
 	enum croft_format f, char **ret)
 {
@@ -36,7 +21,7 @@ int croft_evidence_show(struct croft *c, const char *name, unsigned long long ev
 	r = evidence_find(&v, name, &c->err);
 	if (r == 0)
 		r = evidence_show(&v, event, f == CROFT_JSON, &b, &c->err);
-	return give(c, &b, r, ret);
+	return api_give(c, r, &b, ret);
 }
 
 int croft_evidence_verify(
@@ -50,7 +35,7 @@ int croft_evidence_verify(
 	r = evidence_find_any(&v, what, &c->err);
 	if (r == 0)
 		r = evidence_verify(&v, key_file, f == CROFT_JSON, &b, &c->err);
-	return give(c, &b, r, ret);
+	return api_give(c, r, &b, ret);
 }
 
 int croft_evidence_key(struct croft *c, enum croft_format f, char **ret)
@@ -58,7 +43,7 @@ int croft_evidence_key(struct croft *c, enum croft_format f, char **ret)
 	cleanup_buf struct buf b = BUF_INIT(REPORT_MAX_B);
 
 	c->err = ERR_INIT;
-	return give(c, &b, evidence_key(f == CROFT_JSON, &b, &c->err), ret);
+	return api_give(c, evidence_key(f == CROFT_JSON, &b, &c->err), &b, ret);
 }
 
 int croft_evidence_push(
@@ -67,7 +52,7 @@ int croft_evidence_push(
 	cleanup_buf struct buf b = BUF_INIT(REPORT_MAX_B);
 
 	c->err = ERR_INIT;
-	return give(c, &b, evidence_push(remote, names, all, &b, &c->err), ret);
+	return api_give(c, evidence_push(remote, names, all, &b, &c->err), &b, ret);
 }
 
 /* What was fetched before one was refused is fetched: *ret tells of it even then. */
@@ -81,7 +66,7 @@ int croft_evidence_fetch(
 	r = evidence_fetch(remote, names, all, &b, &c->err);
 	if (r < 0 && b.len)
 		*ret = buf_take(&b);
-	return give(c, &b, r, ret);
+	return api_give(c, r, &b, ret);
 }
 
 int croft_env_log(struct croft *c, const char *name, size_t n, enum croft_format f, char **ret)
@@ -94,5 +79,5 @@ int croft_env_log(struct croft *c, const char *name, size_t n, enum croft_format
 	r = evidence_find(&v, name, &c->err);
 	if (r == 0)
 		r = evidence_log(&v, n, f == CROFT_JSON, &b, &c->err);
-	return give(c, &b, r, ret);
+	return api_give(c, r, &b, ret);
 }

@@ -16,12 +16,6 @@
 
 extern char **environ;
 
-static int give(struct croft *c, struct buf *b, char **ret)
-{
-	*ret = buf_take(b);
-	return *ret ? 0 : err_set(&c->err, ENOMEM, "write the report");
-}
-
 int croft_evidence_export(
 	struct croft *c, const char *name, const struct croft_export_options *o, char **ret)
 {
@@ -37,7 +31,7 @@ int croft_evidence_export(
 	if (!o->directory || !*o->directory)
 		return err_invalid(&c->err, "a bundle needs a directory to be written to");
 	r = export_bundle(&q, &b, &c->err);
-	return r < 0 ? r : give(c, &b, ret);
+	return api_give(c, r, &b, ret);
 }
 
 /* Whole or not at all, in place of what was there. */
@@ -81,7 +75,7 @@ int croft_evidence_check(struct croft *c, const char *gate_file, const char *ran
 	bad = g.bad > 0;
 	gate_result_done(&g);
 	if (r == 0)
-		r = give(c, &b, ret);
+		r = api_give(c, 0, &b, ret);
 	return r < 0 ? r : bad;
 }
 
@@ -106,6 +100,6 @@ int croft_replay(struct croft *c, const char *name, const struct croft_replay_op
 		replay_json(&r, &b);
 	else
 		replay_text(&r, &b);
-	rc = give(c, &b, ret);
+	rc = api_give(c, 0, &b, ret);
 	return rc < 0 ? rc : r.failed > 0;
 }

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "core/env_run.h"
 #include "core/receipt.h"
@@ -14,6 +15,11 @@
 struct croft {
 	struct err err;
 };
+
+/* r < 0: just that. Otherwise the text is the caller's to free, and r is returned. */
+int api_give(struct croft *c, int r, struct buf *text, char **ret);
+/* Of a list that ends with NULL; NULL: none. */
+size_t api_count(const char *const *list);
 
 struct croft_policy {
 	struct policy policy;

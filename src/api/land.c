@@ -132,7 +132,7 @@ static void report_text(const struct report *p, struct buf *out)
 			p->v->name, p->v->name);
 }
 
-static int give(struct croft *c, const struct report *p, enum croft_format f, char **ret)
+static int give_report(struct croft *c, const struct report *p, enum croft_format f, char **ret)
 {
 	cleanup_buf struct buf out = BUF_INIT(REPORT_MAX_B);
 
@@ -140,8 +140,7 @@ static int give(struct croft *c, const struct report *p, enum croft_format f, ch
 		report_json(p, &out);
 	else
 		report_text(p, &out);
-	*ret = out.len ? buf_take(&out) : calloc(1, 1);
-	return *ret ? 0 : err_set(&c->err, ENOMEM, "report");
+	return api_give(c, 0, &out, ret);
 }
 
 /* ---- calls ---- */
@@ -155,15 +154,6 @@ static void give_notes(const struct land_result *r, char **ret)
 	*ret = out.len ? buf_take(&out) : NULL;
 }
 
-static size_t count(const char *const *list)
-{
-	size_t n = 0;
-
-	while (list && list[n])
-		n++;
-	return n;
-}
-
 int croft_apply(struct croft *c, const char *name, const struct croft_apply_options *o,
 	enum croft_format f, char **ret)
 {
@@ -172,7 +162,7 @@ int croft_apply(struct croft *c, const char *name, const struct croft_apply_opti
 		.message = o->message,
 		.tree = o->tree,
 		.paths = (char *const *)o->paths,
-		.paths_n = count(o->paths),
+		.paths_n = api_count(o->paths),
 		.flagged = o->flagged,
 		.dry_run = o->dry_run,
 		.sign = o->sign};
@@ -198,7 +188,7 @@ int croft_apply(struct croft *c, const char *name, const struct croft_apply_opti
 			.how = o->branch && q.how == LAND_WORKTREE ? LAND_SQUASH : q.how,
 			.dry_run = o->dry_run};
 
-		rc = give(c, &p, f, ret);
+		rc = give_report(c, &p, f, ret);
 	}
 	land_result_done(&r);
 	return rc;
@@ -225,7 +215,7 @@ int croft_revert(struct croft *c, const char *name, bool commit, enum croft_form
 			.verb = "revert",
 			.how = oid_is_none(&r.commit) ? LAND_WORKTREE : LAND_SQUASH};
 
-		rc = give(c, &p, f, ret);
+		rc = give_report(c, &p, f, ret);
 	}
 	land_result_done(&r);
 	return rc;

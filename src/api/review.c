@@ -17,12 +17,6 @@ struct croft_review {
 	char *edit_text;
 };
 
-static int give(struct croft *c, struct buf *b, char **ret)
-{
-	*ret = buf_take(b);
-	return *ret ? 0 : err_set(&c->err, b->max > b->len ? ENOMEM : EFBIG, "answer");
-}
-
 int croft_diff(struct croft *c, const char *name, const struct croft_diff_options *o,
 	enum croft_format f, char **ret)
 {
@@ -44,7 +38,7 @@ int croft_diff(struct croft *c, const char *name, const struct croft_diff_option
 		diff_json(&d, &b);
 	else
 		diff_text(&d, o->color, &b);
-	return give(c, &b, ret);
+	return api_give(c, 0, &b, ret);
 }
 
 int croft_compare(
@@ -62,7 +56,7 @@ int croft_compare(
 		compare_json(&x, &b);
 	else
 		compare_text(&x, &b);
-	return give(c, &b, ret);
+	return api_give(c, 0, &b, ret);
 }
 
 int croft_review_open(
@@ -188,5 +182,5 @@ int croft_review_save(struct croft_review *r, enum croft_format f, char **ret)
 		review_saved_json(&r->review, &s, &b);
 	else
 		review_saved_text(&r->review, &s, &b);
-	return give(r->croft, &b, ret);
+	return api_give(r->croft, 0, &b, ret);
 }

@@ -101,6 +101,11 @@ void str_show(struct buf *out, const char *s, size_t n)
 	}
 }
 
+void str_show_all(struct buf *out, const char *s)
+{
+	str_show(out, s, strlen(s));
+}
+
 bool str_hex(const char *s, size_t min, size_t max)
 {
 	size_t n = strspn(s, "0123456789abcdef");

@@ -46,6 +46,7 @@ bool str_unsafe(const char *s, size_t len);
  * ill-formed UTF-8, bidi overrides and zero-width characters appear as \xNN or \u{NNNN}.
  */
 void str_show(struct buf *out, const char *s, size_t n);
+void str_show_all(struct buf *out, const char *s);
 
 /* min to max lower-case hexadecimal digits and nothing else. */
 bool str_hex(const char *s, size_t min, size_t max);

@@ -35,11 +35,6 @@ static struct counts count(const struct changes *c)
 	return n;
 }
 
-static void show(struct buf *out, const char *s)
-{
-	str_show(out, s, strlen(s));
-}
-
 static const char *whence(const struct env *v)
 {
 	switch (v->kind) {
@@ -155,7 +150,7 @@ static void show_line(struct buf *out, const char *key, const char *value)
 	if (!value || !*value)
 		return;
 	buf_addf(out, "%-10s ", key);
-	show(out, value);
+	str_show_all(out, value);
 	buf_addc(out, '\n');
 }
 
@@ -166,7 +161,7 @@ static void show_paths(const struct changes *c, struct buf *out)
 		const char *runs = x->flags & CHANGE_RUNS ? x->runs : NULL;
 
 		buf_addf(out, "  %c ", !x->old_mode ? 'A' : !x->new_mode ? 'D' : 'M');
-		show(out, x->path);
+		str_show_all(out, x->path);
 		if (runs)
 			buf_addf(out, "   runs on your machine: %s", runs);
 		for (unsigned f = 1; f <= CHANGE_RUNS; f <<= 1)
@@ -249,7 +244,7 @@ static void list_one(struct list *l, const char *name)
 			json_end(l->json);
 		} else {
 			buf_addf(l->out, "%-20s ", name);
-			show(l->out, why.msg);
+			str_show_all(l->out, why.msg);
 			buf_addc(l->out, '\n');
 		}
 		return;
@@ -266,7 +261,7 @@ static void list_one(struct list *l, const char *name)
 	buf_addf(l->out, "%-20s %-9s %-7s %.12s  %.16s  ", v.name, env_state_names[v.state],
 		in_use(&v) ? "in use" : "",
 		*oid_hex(&v.base_commit).s ? oid_hex(&v.base_commit).s : "-", v.created);
-	show(l->out, v.workspace);
+	str_show_all(l->out, v.workspace);
 	buf_addc(l->out, '\n');
 }
 

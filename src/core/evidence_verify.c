@@ -153,11 +153,6 @@ static int judge_one(struct judge *j, struct judged *d, struct err *e)
 
 /* ------------------------------------------------------------------ words */
 
-static void show(struct buf *out, const char *s)
-{
-	str_show(out, s, strlen(s));
-}
-
 static void text_bad(const struct judged *d, struct buf *out)
 {
 	const struct ledger_verdict *v = &d->v;
@@ -170,7 +165,7 @@ static void text_bad(const struct judged *d, struct buf *out)
 		buf_addf(out, " (%s%scommit %.12s)", d->kind, d->kind[0] ? ", " : "",
 			oid_hex(&v->bad_commit).s);
 	buf_adds(out, ": ");
-	show(out, v->why);
+	str_show_all(out, v->why);
 	buf_addf(out, "\n  %" PRIu64 " event%s before it %s good\n", v->events,
 		v->events == 1 ? "" : "s", v->events == 1 ? "is" : "are");
 }
@@ -178,7 +173,7 @@ static void text_bad(const struct judged *d, struct buf *out)
 static void text_one(const struct judge *j, const struct judged *d, struct buf *out)
 {
 	buf_addf(out, "%s: ", d->good ? "good" : "BAD");
-	show(out, d->v.env_name[0] ? d->v.env_name : "?");
+	str_show_all(out, d->v.env_name[0] ? d->v.env_name : "?");
 	buf_addf(out, " (%s): ", d->ledger->id);
 	if (!d->good) {
 		text_bad(d, out);

@@ -226,15 +226,10 @@ void learn_net_settle(struct learn_net *n)
 
 /* ---- words ---- */
 
-static void show(struct buf *out, const char *text)
-{
-	str_show(out, text, strlen(text));
-}
-
 static void show_origin(struct buf *out, const struct net_rule *r)
 {
 	buf_adds(out, " (");
-	show(out, r->origin.file ? r->origin.file : policy_layer_names[r->origin.layer]);
+	str_show_all(out, r->origin.file ? r->origin.file : policy_layer_names[r->origin.layer]);
 	if (r->origin.line)
 		buf_addf(out, ":%u", r->origin.line);
 	buf_addc(out, ')');
@@ -253,7 +248,7 @@ static void diff_why(const struct learn_entry *x, struct buf *out)
 	buf_adds(out, "+    # ");
 	if (x->instead) {
 		buf_adds(out, "in place of ");
-		show(out, x->instead->name);
+		str_show_all(out, x->instead->name);
 		show_origin(out, x->instead);
 		buf_adds(out, ", which allows more than was used\n");
 	} else if (x->guess) {
@@ -330,11 +325,11 @@ static void diff_unused(const struct learn_net *n, struct buf *out)
 		if (bundle)
 			buf_addf(out, "bundle %s", bundle);
 		else
-			show(out, r->name);
+			str_show_all(out, r->name);
 		show_origin(out, r);
 		if (!bundle && r->host) {
 			buf_addc(out, ' ');
-			show(out, r->host);
+			str_show_all(out, r->host);
 		}
 		buf_addc(out, '\n');
 	}
@@ -347,15 +342,15 @@ static void diff_refusals(const struct learn_net *n, struct buf *out)
 
 		buf_adds(out, "# refused and not proposed: ");
 		if (r->path[0]) {
-			show(out, r->method);
+			str_show_all(out, r->method);
 			buf_addc(out, ' ');
 		}
-		show(out, r->host);
+		str_show_all(out, r->host);
 		if (r->port)
 			buf_addf(out, ":%u", r->port);
-		show(out, r->path);
+		str_show_all(out, r->path);
 		buf_adds(out, " (");
-		show(out, r->why);
+		str_show_all(out, r->why);
 		buf_adds(out, ")\n");
 	}
 }
@@ -367,7 +362,7 @@ void learn_net_diff(const struct learn_net *n, struct buf *out)
 	diff_refusals(n, out);
 	for (size_t i = 0; i < n->notes.n; i++) {
 		buf_adds(out, "# network: ");
-		show(out, n->notes.v[i]);
+		str_show_all(out, n->notes.v[i]);
 		buf_addc(out, '\n');
 	}
 	if (n->odd + n->journal.odd)
