@@ -135,7 +135,8 @@ static int find_branch(struct land_job *j, const char *branch, struct err *e)
 		rc = find_head(j, e);
 		if (rc < 0)
 			return rc;
-		j->in.ref_new = j->in.ref_old; /* its first parent, for now */
+		/* A new branch of a start without commits: it grows from what is checked out. */
+		j->in.ref_new = j->in.ref_old;
 		j->in.ref_old = (struct oid){0};
 	} else {
 		j->in.ref_new = rc == 1 ? j->in.ref_old : j->v->base_commit;
@@ -203,7 +204,7 @@ static bool wants_signature(struct land_job *j)
 	       str_starts(buf_str(&out), "true");
 }
 
-int land_commit_tree(struct land_job *j, const struct oid *tree, const struct oid *parent,
+static int commit_tree(struct land_job *j, const struct oid *tree, const struct oid *parent,
 	const char *message, size_t n, struct oid *ret, struct err *e)
 {
 	cleanup_buf struct buf out = BUF_INIT(256);
@@ -251,7 +252,7 @@ static int add_commit(struct land_job *j, const struct changes *c, const struct 
 			land_message(j, last ? j->q->message : NULL, &j->in.landed, &tree, &m);
 		if (m.failed)
 			return err_invalid(e, "the message of a commit is too long");
-		rc = land_commit_tree(j, &tree, &j->in.ref_new, buf_str(&m), m.len, &commit, e);
+		rc = commit_tree(j, &tree, &j->in.ref_new, buf_str(&m), m.len, &commit, e);
 		if (rc < 0)
 			return rc;
 		j->in.ref_new = commit;

@@ -207,8 +207,6 @@ int land_intent_end(struct land_job *j, enum land_end how, struct err *e);
 
 /* Trees and commits for --commit, --squash and --branch; ref, ref_old, ref_new, landed are set. */
 int land_make_commits(struct land_job *j, struct err *e);
-int land_commit_tree(struct land_job *j, const struct oid *tree, const struct oid *parent,
-	const char *message, size_t n, struct oid *ret, struct err *e);
 /* Where commits go: sets ref, ref_old, onto and its tree. */
 int land_find_ref(struct land_job *j, const char *branch, struct err *e);
 int land_check_ready(struct land_job *j, struct err *e);
@@ -223,7 +221,6 @@ void land_message(struct land_job *j, const char *given, const struct oid *from,
 	const struct oid *to, struct buf *out);
 /* A message that somebody in the sandbox wrote, made printable, with our trailers for theirs. */
 void land_message_of(struct land_job *j, const char *theirs, struct buf *out);
-void land_trailers(struct land_job *j, struct buf *out);
 
 struct land_chain {
 	struct oid

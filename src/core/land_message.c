@@ -22,7 +22,7 @@ static void add_line(struct buf *out, const char *s, size_t n)
 	str_show(out, s, n > MESSAGE_LINE_MAX ? MESSAGE_LINE_MAX : n);
 }
 
-void land_trailers(struct land_job *j, struct buf *out)
+static void add_trailers(struct land_job *j, struct buf *out)
 {
 	const struct env *v = j->v;
 
@@ -87,7 +87,7 @@ void land_message(struct land_job *j, const char *given, const struct oid *from,
 		add_stat(j, from, to, out);
 	}
 	end_body(out);
-	land_trailers(j, out);
+	add_trailers(j, out);
 }
 
 /* Trailers that are not the sandbox's to write. */
@@ -119,5 +119,5 @@ void land_message_of(struct land_job *j, const char *theirs, struct buf *out)
 	if (!any)
 		buf_addf(out, "Apply croft env %s", j->v->name);
 	end_body(out);
-	land_trailers(j, out);
+	add_trailers(j, out);
 }

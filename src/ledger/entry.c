@@ -75,7 +75,7 @@ bool entry_flaw(int r)
 
 /* ------------------------------------------------------------------ commits */
 
-int entry_parents(struct entry_source *s, const struct oid *commit, struct oid *ret_parent,
+static int read_parents(struct entry_source *s, const struct oid *commit, struct oid *ret_parent,
 	int *ret_parents_n, struct err *e)
 {
 	cleanup_buf struct buf raw = BUF_INIT(LEDGER_COMMIT_MAX_B);
@@ -131,7 +131,7 @@ int entry_walk(struct entry_source *s, const struct oid *tip, struct oid **ret, 
 	while (!oid_is_none(&at)) {
 		struct oid parent = {0};
 
-		r = entry_parents(s, &at, &parent, &parents, e);
+		r = read_parents(s, &at, &parent, &parents, e);
 		if (r == 0)
 			r = grow(&v, n, &cap, e);
 		if (r < 0)

@@ -37,9 +37,6 @@ void entry_raw_done(struct entry_raw *x);
 #define cleanup_entry_raw __attribute__((cleanup(entry_raw_done)))
 #define cleanup_entry __attribute__((cleanup(ledger_entry_done)))
 
-/* What a commit's object is enough for. */
-int entry_parents(struct entry_source *s, const struct oid *commit, struct oid *ret_parent,
-	int *ret_parents_n, struct err *e);
 int entry_load(struct entry_source *s, const struct oid *commit, struct entry_raw *ret_raw,
 	struct ledger_entry *ret, struct err *e);
 /* The `croft` member. */

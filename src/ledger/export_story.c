@@ -33,7 +33,8 @@ static int64_t number(const struct jnode *n, int64_t otherwise)
 	return jint(n, &v) ? v : otherwise;
 }
 
-const char *story_subject(const struct ledger_entry *x, const char *algorithm)
+/* The digest of that algorithm of any subject, or NULL. */
+static const char *subject_digest(const struct ledger_entry *x, const char *algorithm)
 {
 	const struct jnode *subjects = jget(x->statement, "subject");
 
@@ -50,7 +51,7 @@ const char *story_tree(const struct ledger_entry *x)
 {
 	const char *after = jstr(jget(x->predicate, "treeAfter"));
 
-	return after ? after : story_subject(x, "gitTree");
+	return after ? after : subject_digest(x, "gitTree");
 }
 
 /* ------------------------------------------------------------------ commands */

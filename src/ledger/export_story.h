@@ -88,8 +88,6 @@ void story_done(struct story *s);
 /* The first max events (0: all) of what leads to tip; form only. */
 int story_read(
 	struct story *ret, const struct repo *r, const struct oid *tip, size_t max, struct err *e);
-/* The digest of that algorithm of any subject, or NULL. */
-const char *story_subject(const struct ledger_entry *x, const char *algorithm);
 /* The workspace's tree when the event was written, or NULL. */
 const char *story_tree(const struct ledger_entry *x);
 /* What each path became: mode 0 and oid "" for what was deleted. Until visit returns non-zero. */

@@ -96,7 +96,7 @@ struct ledger_tip {
 	struct digest key_id;   /* that signed it: another key is refused. "": not known */
 };
 
-/* The newest event, read cheaply (cached in the environment's directory by core when it wants). */
+/* The newest event, from the ref and the objects it names; nothing older is read. */
 int ledger_tip(struct ledger_tip *ret, const struct repo *r, const char *env_id, struct err *e);
 /*
  * Append after `tip` (as ledger_tip or the last append gave it; it is updated). -EAGAIN when somebody

@@ -91,8 +91,6 @@ int walk_no_memory(struct walk *w);
 int walk_fail(struct walk *w, int errnum, const char *what, const char *path);
 /* A directory or file of the ignore tree that lies behind one of its symlinks. */
 bool walk_beyond_symlink(struct walk *w, const char *path, bool is_dir);
-/* Names of extended attributes of dir_fd/name; -1 when there are none to be had. */
-ssize_t walk_xattrs(struct walk *w, int dir_fd, const char *name);
 bool xattr_has(const char *list, size_t n, const char *name);
 
 /* ---- the start state ---- */

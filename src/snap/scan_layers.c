@@ -80,7 +80,8 @@ static bool is_whiteout(const struct walk *w, const struct entry *en)
 
 /* ------------------------------------------------------------------ attributes */
 
-ssize_t walk_xattrs(struct walk *w, int dir_fd, const char *name)
+/* Names of extended attributes of dir_fd/name; -1 when there are none to be had. */
+static ssize_t list_xattrs(struct walk *w, int dir_fd, const char *name)
 {
 	char p[64 + 256];
 
@@ -104,7 +105,7 @@ bool xattr_has(const char *list, size_t n, const char *name)
 /* Is a layer's directory opaque? What we cannot interpret is an error. */
 static int read_opaque(struct walk *w, int dir_fd, struct entry *en, const char *dir)
 {
-	ssize_t n = walk_xattrs(w, dir_fd, en->name);
+	ssize_t n = list_xattrs(w, dir_fd, en->name);
 	char p[64 + 256], value[8] = {0};
 	const char *odd = NULL;
 
