@@ -41,6 +41,8 @@ struct env_stage {
 void env_stage_done(struct env_stage *s);
 int env_stage(struct env *v, bool read_only, struct env_stage *ret, struct err *e);
 
+/* Without an overlay: base and start layer, copied to where commands run (env_copy.c). */
+int env_start_copy(struct env *v, struct err *e);
 /* The ledger's first event; and the name, from which on the environment exists. */
 int env_first_event(struct env *v, const struct env_new *n, struct err *e);
 int env_give_name(struct env *v, struct err *e);

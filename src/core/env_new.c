@@ -28,7 +28,6 @@
 #include "os/overlay.h"
 #include "os/path.h"
 #include "os/tree.h"
-#include "snap/copy.h"
 
 /* ---- the directory ---- */
 
@@ -160,95 +159,6 @@ static int start_pinned(
 	return env_push_layer(v, e);
 }
 
-/* Where a copy can be: not in the state directory, which no sandbox may enter. */
-static int copy_place(struct env *v, struct err *e)
-{
-	const char *xdg = getenv("XDG_DATA_HOME");
-	cleanup_buf struct buf b = BUF_INIT(PATH_MAX);
-	cleanup_fd int fd = -1;
-
-	if (xdg && xdg[0] == '/')
-		buf_addf(&b, "%s/croft/work", xdg);
-	else
-		buf_addf(&b, "%s/.local/share/croft/work", v->home);
-	fd = dir_make(buf_str(&b), 0700);
-	if (fd < 0)
-		return err_set(e, -fd, "make %s", buf_str(&b));
-	buf_addf(&b, "/%s", v->name);
-	v->copy = buf_take(&b);
-	if (!v->copy || mkdir(v->copy, 0755) < 0)
-		return err_set(e, v->copy ? errno : ENOMEM, "make a place for the copy");
-	v->copy_made = true;
-	return 0;
-}
-
-/* The copy's repository reaches objects where they are on the host: there are no mounts. */
-static int point_alternates(struct env *v, struct err *e)
-{
-	cleanup_buf struct buf text = BUF_INIT(65536), path = BUF_INIT(PATH_MAX);
-	cleanup_fd int dir = -1;
-	int r;
-
-	for (size_t i = 0; i < v->base.objects.n; i++)
-		buf_addf(&text, "%s\n", v->base.objects.v[i]);
-	buf_addf(&path, "%s/.git/objects/info", v->copy);
-	if (text.failed || path.failed)
-		return err_set(e, ENAMETOOLONG, "connect the copy to the repository");
-	dir = path_open(AT_FDCWD, buf_str(&path), O_RDONLY | O_DIRECTORY, PATH_NO_SYMLINKS);
-	r = dir < 0 ? dir : file_replace_at(dir, "alternates", buf_str(&text), text.len, 0644);
-	return r < 0 ? err_set(e, -r, "connect the copy to the repository") : 0;
-}
-
-static int copy_all(int from, int to, struct copy_stats *st, struct err *e)
-{
-	cleanup_dir DIR *d = dir_list(from, ".");
-	struct dirent *de;
-
-	if (!d)
-		return err_set(e, errno, "read the base");
-	while ((de = readdir(d)))
-		if (!str_eq(de->d_name, ".") && !str_eq(de->d_name, "..") &&
-			copy_tree(from, to, de->d_name, NULL, NULL, st, e) < 0)
-			return -e->errnum;
-	return 0;
-}
-
-/* What a layer says about a path replaces what is there: a copy has no layers. */
-static bool give_way(void *arg, const char *path, const struct stat *st)
-{
-	const int *to = arg;
-
-	unlinkat(*to, path, 0);
-	return true;
-}
-
-static int start_copy(struct env *v, struct err *e)
-{
-	cleanup_buf struct buf note = BUF_INIT(1024);
-	cleanup_fd int from = -1, to = -1, layer = -1;
-	struct copy_stats st = {0};
-
-	if (copy_place(v, e) < 0)
-		return -e->errnum;
-	v->kind = ENV_COPY;
-	from = open(v->base.tree, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	to = open(v->copy, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	layer = env_layer_fd(v, 0, e);
-	if (from < 0 || to < 0 || layer < 0)
-		return err_set(e, errno, "copy the workspace");
-	if (copy_all(from, to, &st, e) < 0)
-		return -e->errnum;
-	tree_walk(layer, CHANGES_MAX, give_way, &to);
-	if (copy_all(layer, to, &st, e) < 0 || point_alternates(v, e) < 0)
-		return -e->errnum;
-	buf_addf(&note,
-		"no overlay is to be had here: the workspace was copied (%llu files, %llu of them "
-		"by reference) to %s, where the commands of this environment run",
-		(unsigned long long)st.files, (unsigned long long)st.reflinked, v->copy);
-	strlist_add(&v->notes, buf_str(&note));
-	return 0;
-}
-
 /* Not every file system can hold an overlay's layers: better known now than at the first command. */
 static bool can_stage(const struct env *v)
 {
@@ -302,7 +212,7 @@ static int start(struct env *v, const struct env_new *n, struct err *e)
 		v->kind = ENV_PINNED;
 		if (start_pinned(v, n, &tree, e) < 0)
 			return -e->errnum;
-		return n->copy || !can_stage(v) ? start_copy(v, e) : 0;
+		return n->copy || !can_stage(v) ? env_start_copy(v, e) : 0;
 	}
 	if (n->from)
 		return err_invalid(e,

@@ -284,6 +284,36 @@ def destroy_copy(p):
     repo.same_git(git, "rm -rf")
 
 
+@case("F16-copy-outside", tiers=harness.TIERS)
+def copy_outside(p):
+    """A copy of uncommitted work replaces what is in the copy, never what a tracked symlink leads to."""
+    victim = os.path.join(p.outside, "victim")
+    for name in ("file", "deep/file"):
+        p.write(os.path.join(victim, name), MINE)
+    repo = Repo(p, make=False)
+    p.write("gone/deep/x", "x\n")
+    os.symlink(victim, p.path("d"))
+    p.user.own(p.path("d"))
+    repo.git("add", "-A")
+    repo.git("commit", "-qm", "a link that leads out")
+    # Control: a path of several parts goes through the link.
+    check(os.path.samefile(p.path("d", "file"), os.path.join(victim, "file")), "the control leads nowhere")
+    os.unlink(p.path("d"))
+    p.write("d/file", "dirty\n")
+    p.write("d/deep/file", "dirty\n")
+    repo.sh("rm -r gone dir; echo now a file > dir")
+    before = tree_state(p.outside)
+    r = repo.croft("new", "-q", "--dirty", "--tier", p.tier, repo.name, rc=None, env={"CROFT_FORCE_FAIL": "overlay"})
+    check(differences(before, tree_state(p.outside)) == [], "outside: %s %s" % (differences(before, tree_state(p.outside)), r))
+    if r.rc == 126:
+        raise Skip(r.err.strip())
+    check(r.rc == 0, "no environment: %s" % r)
+    copy = repo.record()["copy"]
+    made, wanted = tree_state(copy, (".git",)), tree_state(p.work, (".git",))
+    check(not differences(wanted, made), "the copy differs from what is uncommitted: %s" % differences(wanted, made))
+    check(not os.path.lexists(os.path.join(copy, "gone")), "a directory that is gone is in the copy")
+
+
 # ---- F17 ----
 
 class Running:
