@@ -104,8 +104,13 @@ static int one_line(struct dirty *d, char *line, struct strlist *paths)
 static int ask(struct dirty *d, struct strlist *paths)
 {
 	cleanup_buf struct buf out = BUF_INIT(STATUS_MAX_B);
-	struct git_run g = {.argv = (const char *const[]){"status", "--porcelain=v2", "-z",
-				    "--untracked-files=all", "--no-renames", NULL},
+	/*
+	 * A submodule has a repository of its own, whose filters and monitors git would run to look for
+	 * changes in it; whoever could write there once would run them. Its commit is all we ask for.
+	 */
+	struct git_run g = {
+		.argv = (const char *const[]){"status", "--porcelain=v2", "-z",
+			"--untracked-files=all", "--no-renames", "--ignore-submodules=dirty", NULL},
 		.out = &out};
 	int r = repo_git(d->repo, &g, d->e);
 

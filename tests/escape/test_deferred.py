@@ -229,6 +229,40 @@ def submodule(p):
         check(repo.tripped(), "the control does not trip the canary")
 
 
+@probe("G5-submodule-asked")
+def submodule_asked(p):
+    """What an earlier run without staging left in a submodule's repository: no Git that croft runs enters it."""
+    repo = Repo(p, make=False)
+    other = clone(repo, "library")
+    repo.git("submodule", "add", "-q", other, "sub")
+    repo.git("submodule", "add", "-q", other, "old")
+    # As older versions of Git made it: the repository lies in the working tree.
+    repo.sh("rm old/.git && mv .git/modules/old old/.git && git config -f old/.git/config --unset core.worktree")
+    repo.git("commit", "-qam", "submodules")
+    plants = "".join(
+        "d=$(git -C {0} rev-parse --absolute-git-dir); mkdir -p \"$d/info\"; "
+        "echo '* filter=z diff=z' > \"$d/info/attributes\"; git config -f \"$d/config\" filter.z.clean '{1}'; "
+        "git config -f \"$d/config\" diff.z.textconv '{1}'; git config -f \"$d/config\" core.fsmonitor '{2}'; "
+        .format(sub, PASS.format(canary=repo.canary), RUN.format(canary=repo.canary)) for sub in ("sub", "old"))
+    repo.sh(plants + "echo dirty > sub/a.txt; echo dirty > old/a.txt; echo mine > a.txt; echo new > note.txt")
+    check(not repo.tripped(), "planting alone trips the canary")
+    name = repo.name
+    for args in (("new", "-q", "--tier", p.tier, "--dirty", name), ("exec", "-q", name, "--", "sh", "-c", "echo in >> note.txt"),
+                 ("status", name), ("diff", name), ("ls",), ("review", name, "--accept-all"), ("apply", name),
+                 ("new", "-q", "--tier", p.tier, "second"), ("exec", "-q", "second", "--", "sh", "-c", "echo in > c; rm -rf sub"),
+                 ("apply", "second", "--squash", "c"), ("revert", "second"), ("gc",),
+                 ("run", "-q", "--tier", p.tier, "--staged", "--", "sh", "-c", "echo in >> dir/b.txt; echo > sub/n"),
+                 ("doctor",)):
+        repo.croft(*args, rc=None)
+        check(not repo.tripped(), "croft %s ran what is planted in a submodule" % args[0])
+    check(p.read("note.txt") == "new\nin\n", "the uncommitted state was not carried over, or did not land")
+    for sub in ("sub", "old"):
+        repo.sh("git status --ignore-submodules=none", cwd=p.work)
+        check(repo.tripped(), "the control does not trip the canary")
+        repo.sh("git -C %s config --remove-section filter.z; git -C %s config --unset core.fsmonitor" % (sub, sub))
+        repo.tripped()
+
+
 @probe("G6-init")
 def init(p):
     """No repository here: one that is made inside does not come to be outside, and is not passed over in silence."""
