@@ -7,7 +7,7 @@
 #include "base/str.h"
 #include "snap/base.h"
 
-#define BASE_FORMAT 1
+#define BASE_FORMAT 2 /* 1: submodules may have been taken from behind a symlink */
 #define BASE_KEY_LEN 32
 #define BASE_OBJECTS_MAX 256u /* object directories, submodules' among them */
 #define BASE_SUBMODULE_DEPTH_MAX 8

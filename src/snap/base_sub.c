@@ -6,6 +6,9 @@
  * Where:  .gitmodules (of this very checkout) gives the name of a path; its repository is modules/NAME
  *         of the Git directory around it, or, as older versions of Git made it, a .git directory in the
  *         host's working tree. Nothing else is looked at: a file ".git" could name any directory.
+ * Trust:  what lies in the working tree may have been written by a command that ran there. So it is
+ *         reached through no symlink, and is used only if its objects are all its own: no symlinks, no
+ *         alternates. What the Git directory of the workspace holds is the user's.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,6 +27,7 @@
 #include "snap/scan_impl.h"
 
 #define ALTERNATES_DEPTH_MAX 5
+#define OWN_OBJECTS_MAX 1000000u /* files of an object directory in the working tree */
 
 static bool is_dir(const char *path)
 {
@@ -89,13 +93,38 @@ static int read_gitmodules(struct base_maker *k, const char *work_tree, struct b
 	return 0;
 }
 
+static bool below(const char *dir, const char *path)
+{
+	size_t n = strlen(dir);
+
+	return strncmp(dir, path, n) == 0 && path[n] == '/';
+}
+
+static bool is_own_object(void *arg, const char *path, const struct stat *st)
+{
+	return S_ISREG(st->st_mode) && !str_eq(path, "info/alternates");
+}
+
+/* Can objects be taken from this Git directory? */
+static bool module_fine(const struct base_maker *k, const char *git_dir)
+{
+	cleanup_free char *objects = path_join(git_dir, "objects");
+	cleanup_fd int fd = -1;
+
+	if (!objects)
+		return false;
+	if (below(k->repo->git_dir, git_dir) || below(k->repo->common_dir, git_dir))
+		return is_dir(objects);
+	fd = path_open(AT_FDCWD, objects, O_RDONLY | O_DIRECTORY, PATH_NO_SYMLINKS);
+	return fd >= 0 && tree_walk(fd, OWN_OBJECTS_MAX, is_own_object, NULL);
+}
+
 /* The host's Git directory of a submodule, or NULL. Caller frees. */
-static char *find_module(const struct buf *names, const char *path, const char *host_tree,
-	const char *const *modules)
+static char *find_module(const struct base_maker *k, const struct buf *names, const char *path,
+	const char *host_tree, const char *const *modules)
 {
 	cleanup_free char *sub = path_join(host_tree, path);
 	cleanup_free char *embedded = sub ? path_join(sub, ".git") : NULL;
-	struct stat st;
 
 	for (size_t at = 0; at < names->len;) {
 		const char *name = names->data + at;
@@ -106,17 +135,14 @@ static char *find_module(const struct buf *names, const char *path, const char *
 			continue;
 		for (; *modules; modules++) {
 			char *dir = path_join(*modules, name);
-			cleanup_free char *objects = dir ? path_join(dir, "objects") : NULL;
 
-			if (objects && is_dir(objects))
+			if (dir && module_fine(k, dir))
 				return dir;
 			free(dir);
 		}
 		break;
 	}
-	if (embedded && lstat(embedded, &st) == 0 && S_ISDIR(st.st_mode))
-		return take_ptr(embedded);
-	return NULL;
+	return embedded && module_fine(k, embedded) ? take_ptr(embedded) : NULL;
 }
 
 /* objects, and what its alternates name, flattened. */
@@ -173,10 +199,13 @@ static int copy_shallow(struct base_maker *k, const char *module, const char *gi
 	cleanup_free char *from = path_join(module, "shallow");
 	cleanup_free char *to = path_join(git_dir, "shallow");
 	cleanup_buf struct buf b = BUF_INIT(BASE_FILE_MAX_B);
-	cleanup_fd int fd = -1;
+	cleanup_fd int in = -1, fd = -1;
 	int r;
 
-	if (!from || !to || file_read_at(AT_FDCWD, from, &b) < 0 || b.len == 0)
+	if (!from || !to)
+		return err_set(k->e, ENOMEM, "check out a submodule");
+	in = open(from, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (in < 0 || file_read_fd(in, &b) < 0 || b.len == 0)
 		return 0;
 	fd = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	r = fd < 0 ? -errno : fd_write_all(fd, b.data, b.len);
@@ -239,7 +268,7 @@ int base_submodules(struct base_maker *k, const char *work_tree, const char *hos
 	r = read_gitmodules(k, work_tree, &names);
 	for (size_t i = 0; r == 0 && i < links->n; i++) {
 		cleanup_free char *module =
-			find_module(&names, links->v[i].path, host_tree, modules);
+			find_module(k, &names, links->v[i].path, host_tree, modules);
 
 		if (module)
 			r = one_submodule(k, work_tree, host_tree, module, &links->v[i], depth);

@@ -314,6 +314,34 @@ def copy_outside(p):
     check(not os.path.lexists(os.path.join(copy, "gone")), "a directory that is gone is in the copy")
 
 
+@case("F16-submodule-link")
+def submodule_link(p):
+    """A submodule of another branch is not taken from behind a symlink of the working tree."""
+    repo = Repo(p, make=False)
+    for name in ("hidden", "own"):
+        repo.git("init", "-q", os.path.join(p.outside, name))
+        p.write(os.path.join(p.outside, name, "plans"), p.token + "\n")
+        repo.sh("git add -A && git commit -qm plans", cwd=os.path.join(p.outside, name))
+    commit = repo.git("rev-parse", "HEAD", cwd=os.path.join(p.outside, "hidden")).strip()
+    own = repo.git("rev-parse", "HEAD", cwd=os.path.join(p.outside, "own")).strip()
+    repo.git("checkout", "-q", "-b", "other")
+    for oid, name in ((commit, "x"), (own, "y")):
+        repo.git("update-index", "--add", "--cacheinfo", "160000,%s,%s" % (oid, name))
+    repo.git("commit", "-qm", "submodules")
+    repo.git("checkout", "-q", "main")
+    os.symlink(os.path.join("..", "outside", "hidden"), p.path("x"))
+    p.user.own(p.path("x"))
+    repo.git("clone", "-q", os.path.join(p.outside, "own"), p.path("y"))
+    r = repo.croft("new", "-q", "--tier", p.tier, "--from", "other", repo.name, rc=None)
+    bases = repo.state("bases")
+    found = [f for d, _, fs in os.walk(bases) for f in (os.path.join(d, n) for n in fs)
+             if f.endswith("/plans") and not os.path.islink(f)]
+    check(not [f for f in found if f.endswith("/x/plans")], "the other repository is in the base: %s %s" % (found, r))
+    check(r.rc == 0, "no environment: %s" % r)
+    r = repo.sandbox("cat x/plans; cat y/plans")
+    check(r.out == p.token + "\n", "inside, x shows something, or the control y does not: %s" % r)
+
+
 # ---- F17 ----
 
 class Running:

@@ -220,6 +220,50 @@ TEST(submodules_that_are_there_are_checked_out)
 	CHECK(world_sh("cd %s; test -d sub/mid && test -z \"$(ls -A sub/mid)\"", n.base.tree) == 0);
 }
 
+/* An old-style submodule, with its .git in the working tree; the gitlink outlives what is done there. */
+#define EMBEDDED                                                                                   \
+	"test -d secret || { git init -q secret; cd secret; echo s > s; git add -A; git commit "   \
+	"-qm s; cd ..; }; git init -q "                                                            \
+	"%s; cd %s; echo a > a; git clone -q ../secret x 2> /dev/null; git add -A 2> /dev/null; "  \
+	"git commit -qm o; "
+
+TEST(an_embedded_repository_is_its_own)
+{
+	cleanup_made struct made plain = {0}, link = {0}, parent = {0}, alternates = {0},
+				 objects = {0}, pack = {0};
+
+	CHECK(world_make());
+	CHECK(world_sh(EMBEDDED, "plain", "plain") == 0);
+	GET(&plain, "plain");
+	CHECK(world_sh("grep -qx s %s/x/s", plain.base.tree) == 0);
+	/* The same from behind a symlink, or with what lies elsewhere: as if it were not there. */
+	CHECK(world_sh(EMBEDDED "rm -rf x; ln -s ../secret x", "link", "link") == 0);
+	GET(&link, "link");
+	CHECK(world_sh("cd %s/x && test -z \"$(ls -A)\"", link.base.tree) == 0);
+	CHECK(world_sh(EMBEDDED "git update-index --add --cacheinfo 160000,$(git -C x rev-parse "
+				"HEAD),d/x; git commit -qm d; mkdir ../behind; cp -r ../secret "
+				"../behind/x; ln -s ../behind d",
+		      "parent", "parent") == 0);
+	GET(&parent, "parent");
+	CHECK(world_sh("cd %s; test -d d/x && test -z \"$(ls -A d/x)\" && test -f x/s",
+		      parent.base.tree) == 0);
+	CHECK(world_sh(EMBEDDED "rm -rf x; git clone -q --shared ../secret x 2> /dev/null",
+		      "alternates", "alternates") == 0);
+	GET(&alternates, "alternates");
+	CHECK(world_sh("cd %s/x && test -z \"$(ls -A)\"", alternates.base.tree) == 0);
+	CHECK_INT(alternates.base.objects.n, 1);
+	CHECK(world_sh(EMBEDDED "rm -rf x/.git/objects; ln -s $PWD/../secret/.git/objects "
+				"x/.git/objects",
+		      "objects", "objects") == 0);
+	GET(&objects, "objects");
+	CHECK(world_sh("cd %s/x && test -z \"$(ls -A)\"", objects.base.tree) == 0);
+	CHECK(world_sh(EMBEDDED "git -C ../secret repack -qad; rm -rf x/.git/objects/*; ln -s "
+				"$PWD/../secret/.git/objects/pack x/.git/objects/pack",
+		      "pack", "pack") == 0);
+	GET(&pack, "pack");
+	CHECK(world_sh("cd %s/x && test -z \"$(ls -A)\"", pack.base.tree) == 0);
+}
+
 TEST(missing_objects_leave_nothing_behind)
 {
 	cleanup_made struct made m = {0}, n = {0};
