@@ -302,7 +302,7 @@ static int check_commit(struct land_job *j, const struct changes *c, struct err 
 		if (rc < 0)
 			return rc;
 	}
-	return 0;
+	return land_check_names(j, c, &c->tree, e);
 }
 
 static int one_of_theirs(

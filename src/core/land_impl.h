@@ -133,6 +133,9 @@ void land_empty_tree(const struct repo *r, struct oid *ret);
 bool land_path_good(const char *path);
 /* Does a symlink at path stay in the workspace, and out of .git? */
 bool land_link_good(const char *path, const char *target, size_t n);
+/* Is what this commit's tree holds beside c's paths fit to be checked out? (land_names.c) */
+int land_check_names(
+	struct land_job *j, const struct changes *c, const struct oid *tree, struct err *e);
 
 /* ---- merging (land_merge.c) ---- */
 

@@ -17,6 +17,7 @@
 
 #define CHANGES_MAX 2000000u
 #define CHANGE_PATH_MAX 4095u
+#define CHANGE_PARTS_MAX 250u /* of a path; Git's own limits, and ours for trees, are not far */
 
 enum change_flag {
 	CHANGE_IGNORED = 1u << 0, /* the project ignores it: counted, never landed */

@@ -133,16 +133,8 @@ void aliases_done(struct aliases *a);
 
 /* ---- names ---- */
 
-/* Compare two names without regard to the case of ASCII letters. */
-int name_fold_cmp(const char *a, const char *b);
-
 /* What follows dir in path when path is dir or below it ("" : all is), else NULL; case is ignored. */
 const char *path_under(const char *dir, const char *path);
-/* A bit for a name by which Git knows a Git directory, or 0; the names; do these bits make one? */
-#define GIT_DIR_HEAD 1u
-unsigned git_dir_bit(const char *name);
-const char *git_dir_name(unsigned i);
-bool git_dir_like(unsigned bits);
 
 /* "a" and "b" as "a/b", or "b" when a is empty. NULL: out of memory. */
 char *path_join(const char *a, const char *b);

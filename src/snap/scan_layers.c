@@ -9,7 +9,7 @@
  *          symlinks; no recursion, so depth costs neither stack nor descriptors. What overlayfs would
  *          understand and we do not (redirects, metadata-only copies) is refused by name: croft never
  *          mounts with it, and guessing would show another tree than the sandbox had.
- * Limits:  paths of CHANGE_PATH_MAX bytes and PARTS_MAX parts; 2 * CHANGES_MAX entries in all. What
+ * Limits:  paths of CHANGE_PATH_MAX bytes and CHANGE_PARTS_MAX parts; 2 * CHANGES_MAX entries in all. What
  *          lies deeper is one change with CHANGE_BAD_NAME.
  */
 #include <dirent.h>
@@ -26,7 +26,6 @@
 #include "os/tree.h"
 #include "snap/scan_impl.h"
 
-#define PARTS_MAX 250u       /* of a path; Git's own limits, and ours for trees, are not far */
 #define UNSURE_LIST_MAX 128u /* entries of a new directory that are listed before asking about it */
 
 struct entry {
@@ -530,7 +529,7 @@ static int list_place(struct walk *w, struct place *pl)
 
 	for (const char *p = pl->path; (p = strchr(p, '/')); p++)
 		parts++;
-	if (parts >= PARTS_MAX)
+	if (parts >= CHANGE_PARTS_MAX)
 		return flag_place(w, pl, CHANGE_BAD_NAME);
 	for (size_t i = 0; i < pl->n; i++) {
 		r = list_layer(w, &l, pl, pl->layers[i]);

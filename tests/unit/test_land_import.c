@@ -135,6 +135,38 @@ TEST(hostile_histories_are_refused)
 		"echo $(echo m | git commit-tree $tip^{tree} -p $c) >$up/.git/refs/heads/main");
 }
 
+/* A commit with these empty files, and one that takes them away again. */
+#define ON_THE_WAY(paths)                                                                          \
+	"git read-tree $tip; for f in " paths                                                      \
+	"; do git update-index --add --cacheinfo 100644,$(git hash-object -w --stdin < "           \
+	"/dev/null),$f; done; c=$(echo m | git commit-tree $(git write-tree) -p $tip); "           \
+	"echo $(echo m | git commit-tree $tip^{tree} -p $c) >$up/.git/refs/heads/main"
+
+TEST(names_on_the_way_are_held_to_the_rules_of_the_end)
+{
+	refuses("a bare repository", ON_THE_WAY("d/HEAD d/objects/x d/refs/x"));
+	refuses("one further down", ON_THE_WAY("e/f/d/head e/f/d/OBJECTS/x e/f/d/refs/x"));
+	refuses("one elsewhere", ON_THE_WAY("d/HEAD d/commondir"));
+	refuses("files of a case", ON_THE_WAY("d/x d/X"));
+	refuses("a directory's case", ON_THE_WAY("D/y d/y"));
+	refuses("the case of what was there", ON_THE_WAY("A"));
+	refuses("a depth", ON_THE_WAY("$(yes x/ | head -n 300 | tr -d '\\n')y"));
+}
+
+TEST(names_that_only_look_alike_are_taken)
+{
+	cleanup_world struct land_world w;
+
+	CHECK(world_make(&w, true));
+	CHECK(commit_inside(&w));
+	world_sh(&w,
+		INSIDE "up=%s; tip=$(cat $up/.git/refs/heads/main); " ON_THE_WAY(
+			"HEAD objects/x refs/x d/HEAD d/refs/x d/objects.x e/x f/X d-/HEAD"),
+		world_upper(&w), world_upper(&w));
+	CHECK_INT(world_land(&w, &COMMIT), 0);
+	CHECK_STR(world_sh(&w, "git log --format=%%s | wc -l"), "6");
+}
+
 TEST(paths_go_with_squash_only)
 {
 	char a[] = "a";
