@@ -150,8 +150,11 @@ int env_undo_layers(struct env *v, struct err *e);
 int env_changes(struct env *v, struct changes *ret, bool write, struct err *e);
 /*
  * The same, only named, and on the disk afterwards with what was written to its .git after `since`: the
- * overlay itself syncs nothing. (Ignored directories are not evidence and take their chance.)
+ * overlay itself syncs nothing. (Ignored directories are not evidence and take their chance.) Nobody should
+ * have to wait for a record: contents beyond ENV_SETTLE_MAX_B, those aside that were named before, are left
+ * for who asks for them, and ret->unnamed says how many; then there is no tree.
  */
+#define ENV_SETTLE_MAX_B ((uint64_t)256 << 20)
 int env_settle(struct env *v, const struct timespec *since, struct changes *ret, struct err *e);
 
 /* ---- ledger ---- */

@@ -222,8 +222,9 @@ static int scan_copied(struct env *v, struct scan *s, struct changes *ret, struc
 	return scan_copy(ret, s, fd, e);
 }
 
+/* settle: see env_settle(). */
 static int changes_in(
-	struct env *v, struct git_store *store, struct changes *ret, bool sync, struct err *e)
+	struct env *v, struct git_store *store, struct changes *ret, bool settle, struct err *e)
 {
 	cleanup_treemap struct treemap *own = NULL;
 	cleanup_fd int live = -1;
@@ -232,7 +233,8 @@ static int changes_in(
 		.live_fd = -1,
 		.cache_fd = v->dir_fd,
 		.cache_name = "stat-cache",
-		.sync = sync};
+		.name_max_b = settle ? ENV_SETTLE_MAX_B : 0,
+		.sync = settle};
 	int r;
 
 	if (v->kind == ENV_LIVE) {
@@ -253,18 +255,18 @@ static int changes_in(
 }
 
 /* write: many objects become one pack, which is complete before anybody is told its names. */
-static int changes_of(struct env *v, struct changes *ret, bool write, bool sync, struct err *e)
+static int changes_of(struct env *v, struct changes *ret, bool write, bool settle, struct err *e)
 {
 	struct git_store store = {.objects_fd = -1, .hash = v->repo.hash};
 	int r;
 
 	if (!write)
-		return changes_in(v, &store, ret, sync, e);
+		return changes_in(v, &store, ret, settle, e);
 	if ((r = repo_store(&v->repo, &store, e)) < 0)
 		return r;
 	r = git_pack_begin(&store, e);
 	if (r == 0)
-		r = changes_in(v, &store, ret, sync, e);
+		r = changes_in(v, &store, ret, settle, e);
 	if (r == 0)
 		r = git_pack_end(&store, e);
 	git_pack_drop(&store);

@@ -208,6 +208,7 @@ static int seal_event(struct seal *s, struct buf *ret, struct err *e)
 	x.started = started;
 	x.finished = finished;
 	x.tree_after = *tree.s ? tree.s : NULL;
+	x.unnamed = c.unnamed;
 	x.output.redactions = s->redact;
 	(s->journal->as_test ? predicate_test : predicate_trace)(&x, &plain);
 	/* It puts words together that were looked at one by one. */

@@ -47,7 +47,8 @@ struct predicate_exec {
 	const char *host_id;     /* names the machine without telling who it is */
 	const char *started, *finished;
 	const char *policy_digest; /* NULL: as the receipt says */
-	const char *tree_after;
+	const char *tree_after;    /* NULL: it has no name */
+	uint64_t unnamed;          /* files that were too much to read, so that there is no tree */
 	struct predicate_output output;
 	const char *note; /* what is known of an interrupted one */
 };

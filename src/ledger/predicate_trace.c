@@ -183,6 +183,8 @@ static void beside(const struct predicate_exec *x, struct json *j)
 	json_bool(j, "interrupted", x->receipt == NULL);
 	output(&x->output, j);
 	predicate_opt(j, "treeAfter", x->tree_after);
+	if (x->unnamed)
+		json_uint(j, "filesNotNamed", x->unnamed);
 	predicate_opt(j, "note", x->note);
 }
 

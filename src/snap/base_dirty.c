@@ -254,6 +254,8 @@ static int start_tree(struct dirty *d, struct git_store *store, struct oid *ret)
 
 		if (ch->flags & (CHANGE_UNREADABLE | CHANGE_BAD_NAME | CHANGE_NESTED_GIT))
 			return refuse(d, ch->path, "cannot be read, or no tree can hold its name");
+		if (ch->flags & CHANGE_TOO_LARGE)
+			return refuse(d, ch->path, "is too large");
 		if (ch->flags & (CHANGE_EMPTY_DIR | CHANGE_SUBMODULE | CHANGE_SPECIAL))
 			continue;
 		v[n++] = (struct tree_edit){.path = ch->path, .mode = ch->new_mode, .oid = ch->new};

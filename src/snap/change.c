@@ -86,6 +86,7 @@ const char *change_flag_text(unsigned one_flag)
 		{CHANGE_EMPTY_DIR, "empty directory"},
 		{CHANGE_BAD_NAME, "a name Git does not take"},
 		{CHANGE_SUBMODULE, "inside a submodule"},
+		{CHANGE_TOO_LARGE, "too large"},
 		{CHANGE_RUNS, "runs on your machine"},
 	};
 

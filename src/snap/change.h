@@ -17,6 +17,12 @@
 
 #define CHANGES_MAX 2000000u
 #define CHANGE_PATH_MAX 4095u
+/*
+ * A file of zeros costs a sandbox nothing, and whoever reads it minutes: larger ones are not read. Files of
+ * which another form is stored (ident, working-tree-encoding) are held in memory by git.
+ */
+#define CHANGE_FILE_MAX_B ((uint64_t)4 << 30)
+#define CHANGE_CONVERT_MAX_B ((uint64_t)64 << 20)
 #define CHANGE_PARTS_MAX 250u /* of a path; Git's own limits, and ours for trees, are not far */
 
 enum change_flag {
@@ -34,13 +40,15 @@ enum change_flag {
 	CHANGE_BAD_NAME =
 		1u << 10, /* no name Git takes (control characters are fine, NUL and so on not) */
 	CHANGE_SUBMODULE = 1u << 11, /* inside a submodule's working tree */
-	CHANGE_RUNS = 1u << 12, /* would be executed on the host by a tool: hooks, rc files, CI … */
+	CHANGE_TOO_LARGE = 1u << 12, /* beyond CHANGE_FILE_MAX_B, or what is converted: not read */
+	/* The last: would be executed on the host by a tool: hooks, rc files, CI … */
+	CHANGE_RUNS = 1u << 13,
 };
 /* Flags that keep a change from landing. */
 #define CHANGE_REFUSED                                                                             \
 	(CHANGE_NESTED_GIT | CHANGE_SPECIAL | CHANGE_SETID | CHANGE_FILECAP | CHANGE_GITLINK |     \
 		CHANGE_ESCAPES | CHANGE_CASE | CHANGE_UNREADABLE | CHANGE_BAD_NAME |               \
-		CHANGE_SUBMODULE)
+		CHANGE_SUBMODULE | CHANGE_TOO_LARGE)
 
 struct change {
 	char *path; /* relative to the workspace, bytes as they are */
@@ -56,6 +64,7 @@ struct changes {
 	struct change *v; /* sorted by path, bytewise */
 	size_t n, cap;
 	uint64_t ignored; /* how many ignored paths were changed (they are not in v) */
+	uint64_t unnamed; /* contents beyond scan.name_max_b: new (or old) and tree are none */
 	struct oid start_tree,
 		tree; /* tree: start_tree with every change that is neither IGNORED nor
 					REFUSED nor an EMPTY_DIR */

@@ -188,6 +188,7 @@ int walk_result(struct walk *w, struct changes *ret)
 		ch->runs = it->runs;
 	}
 	ret->ignored = w->ignored;
+	ret->unnamed = w->unnamed;
 	changes_sort(ret);
 	join_doubles(ret);
 	return 0;
@@ -226,7 +227,9 @@ static int compute_trees(struct changes *c, const struct scan *s, struct err *e)
 
 	if (s->start)
 		treemap_root(s->start, &c->start_tree);
-	else /* a live start: the tree of what was changed, as it was */
+	if (c->unnamed)
+		return 0;
+	if (!s->start) /* a live start: the tree of what was changed, as it was */
 		r = side_tree(c, NULL, true, s->store, &c->start_tree, e);
 	return r < 0 ? r : side_tree(c, s->start, false, s->store, &c->tree, e);
 }

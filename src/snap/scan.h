@@ -28,6 +28,7 @@ struct scan {
 	struct git_store *store;     /* where blobs go; objects_fd -1: only named */
 	int cache_fd;                /* directory of the stat cache, or -1 */
 	const char *cache_name;
+	uint64_t name_max_b; /* to be read in all, the rest is changes.unnamed; 0: no bound */
 	bool sync; /* send changed files to the disk (os/path.h: the caller settles with dir_flush) */
 };
 

@@ -226,17 +226,46 @@ static int write_by_git(struct contents *c, struct item *it, int fd)
 	return oid_parse(&it->new, out.data, out.len - 1) ? 1 : 0;
 }
 
+/* Is there still something to spend on so many bytes? What is left out is counted. */
+static bool may_read(struct walk *w, off_t size)
+{
+	uint64_t n = (uint64_t)size, max = w->s->name_max_b;
+
+	if (max && (n > max || w->read_b > max - n)) {
+		w->unnamed++;
+		return false;
+	}
+	w->read_b += n;
+	return true;
+}
+
+static bool too_large(const struct item *it)
+{
+	return (uint64_t)it->st.st_size >
+	       (it->eol.by_git ? CHANGE_CONVERT_MAX_B : CHANGE_FILE_MAX_B);
+}
+
+/* On the disk where that is wanted; and named, if it may be. */
 static int write_content(struct contents *c, struct item *it, int fd)
 {
 	int r = c->w->s->sync ? fd_send_to_disk(fd) : 0;
 
 	if (r < 0)
 		return err_set(c->w->e, -r, "write staged files to the disk");
+	if (too_large(it)) {
+		it->flags |= CHANGE_TOO_LARGE;
+		return 0;
+	}
+	if (!may_read(c->w, it->st.st_size))
+		return 0;
 	if (it->eol.by_git)
 		r = write_by_git(c, it, fd);
 	else if (it->eol.action != EOL_RAW)
 		r = write_converted(c, it, fd);
-	return r ? r : git_write_file(c->store, fd, &it->new, c->w->e);
+	if (r == 0)
+		r = git_write_file(c->store, fd, &it->new, c->w->e);
+	it->named = r >= 0;
+	return r < 0 ? r : 0;
 }
 
 /* Capabilities are a flag; attributes with which overlayfs would show something else are an error. */
@@ -284,7 +313,6 @@ static int read_file(struct contents *c, struct item *it)
 		it->flags |= CHANGE_UNREADABLE;
 		return 0;
 	}
-	it->named = r == 0;
 	return r < 0 ? err_wrap(c->w->e, "read a changed file") : 0;
 }
 
@@ -310,6 +338,7 @@ static int name_old(struct contents *c, struct item *it)
 {
 	char target[PATH_MAX];
 	cleanup_fd int fd = -1;
+	struct stat st;
 	int r;
 
 	if (!start_is_live(c->w) || it->old_mode == 0 || it->old_mode == 040000)
@@ -321,8 +350,14 @@ static int name_old(struct contents *c, struct item *it)
 	}
 	fd = path_open(c->w->s->live_fd, it->path, O_RDONLY | O_NONBLOCK | O_NOCTTY,
 		PATH_NO_SYMLINKS | PATH_BENEATH);
-	if (fd < 0)
-		return walk_fail(c->w, -fd, "read what was at", it->path);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return walk_fail(c->w, fd < 0 ? -fd : errno, "read what was at", it->path);
+	if ((uint64_t)st.st_size > CHANGE_FILE_MAX_B) {
+		it->flags |= CHANGE_TOO_LARGE; /* what was there could not be given back */
+		return 0;
+	}
+	if (!may_read(c->w, st.st_size))
+		return 0;
 	r = git_write_file(c->store, fd, &it->old, c->w->e);
 	return r < 0 ? err_wrap(c->w->e, "keep a file's old content") : 0;
 }

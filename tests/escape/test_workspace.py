@@ -13,6 +13,7 @@ import json
 import os
 import stat
 import subprocess
+import time
 
 import harness
 from harness import Skip, check
@@ -491,6 +492,37 @@ def output_flood(p):
     repo.sandbox("echo little")
     shown = repo.croft("evidence", "show", repo.name, "3").out
     check("truncated: no" in shown, "the control is called cut: %s" % shown[-600:])
+
+
+@case("F18-sparse")
+def sparse(p):
+    """Files that cost the sandbox nothing cost nobody much: refused by name, or left out of the record, which says so."""
+    repo = Repo(p)
+    repo.sandbox("truncate -s 1T huge; echo note > note.txt")
+    shown = repo.croft("evidence", "show", "--json", repo.name, "2").out
+    check("treeAfter" in shown and "filesNotNamed" not in shown, "the control has no tree: %s" % shown[-800:])
+    check("huge   too large" in repo.refused(), "not refused by name: %s" % repo.refused())
+    check("too large" in repo.croft("status", repo.name).out, "status does not say so")
+    r = repo.croft("apply", repo.name, rc=(125, 126))
+    check("huge" in r.err and not os.path.lexists(p.path("note.txt")), "landed beside it: %s" % r)
+    repo.croft("apply", repo.name, "huge", rc=(125, 126))
+    repo.land_allowed()
+    check(p.read("note.txt") == "note\n" and not os.path.lexists(p.path("huge")), "what landed")
+    repo.sandbox("rm huge; truncate -s 300M large; echo more >> note.txt")
+    shown = repo.croft("log", "--json", repo.name).out
+    last = str(len(json.loads(shown)["events"]))
+    shown = repo.croft("evidence", "show", "--json", repo.name, last).out
+    check("treeAfter" not in shown and "filesNotNamed" in shown, "the record does not say so: %s" % shown[-800:])
+    repo.croft("evidence", "verify", repo.name)
+    made = os.stat(os.path.join(repo.layer(), "large")).st_ctime
+    while True:  # its name is kept once the file has aged
+        aged = time.time() - made > 3
+        check("large" in {f["path"] for f in repo.diff()["files"]}, "it is not in the diff")
+        if aged:
+            break
+    repo.sandbox("true")
+    shown = repo.croft("evidence", "show", "--json", repo.name, str(int(last) + 1)).out
+    check("treeAfter" in shown and "filesNotNamed" not in shown, "named by diff, and read again: %s" % shown[-800:])
 
 
 # ---- L5 ----

@@ -495,6 +495,44 @@ TEST(line_endings_are_stored_as_git_would)
 		      m.repo.store, oid_hex(&c.tree).s, m.repo.store, oid_hex(&c.tree).s) == 0);
 }
 
+TEST(what_git_converts_is_bounded)
+{
+	cleanup_made struct made m = {0};
+	cleanup_changes struct changes c = {0};
+	struct git_store store = {.objects_fd = -1};
+	struct err e = ERR_INIT;
+	int layer;
+
+	CHECK(world_make());
+	CHECK(world_sh("git init -q conv; cd conv; printf '$Id$\\n' > id.v; printf '$Id$\\n' > "
+		       "same.v; "
+		       "echo '*.v ident' > .gitattributes; git add -A; git commit -qm 1") == 0);
+	GET(&m, "conv");
+	layer = world_dir("conv.l");
+	/* the same again as it is stored is no change, whatever form it has here */
+	CHECK(world_sh(
+		      "cp %s/same.v conv.l; truncate -s 67108865 conv.l/id.v; truncate -s 67108865 "
+		      "conv.l/plain",
+		      m.base.tree) == 0);
+	CHECK(repo_store(&m.repo, &store, &e) == 0);
+	struct scan s = {.repo = &m.repo,
+		.layers = &layer,
+		.layers_n = 1,
+		.start = m.base.trees,
+		.live_fd = -1,
+		.ignore_tree = m.base.tree,
+		.store = &store,
+		.cache_fd = -1};
+	CHECK(scan_layers(&c, &s, &e) == 0);
+	close(layer);
+	close(store.objects_fd);
+	CHECK_INT(c.n, 2);
+	CHECK_STR(c.v[0].path, "id.v");
+	CHECK_INT(c.v[0].flags, CHANGE_TOO_LARGE);
+	CHECK_STR(c.v[1].path, "plain");
+	CHECK_INT(c.v[1].flags, 0);
+}
+
 TEST(ignored_files_are_found_and_copied)
 {
 	cleanup_made struct made m = {0};

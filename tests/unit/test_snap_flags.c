@@ -135,6 +135,55 @@ TEST(parts_that_are_deleted_still_make_a_repository)
 	CHECK_STR(scanned(&p, NULL), "A d/HEAD(2) D d/objects/1(2)");
 }
 
+TEST(files_that_are_too_large_are_not_read)
+{
+	cleanup_place struct flag_place p = NOWHERE, q = NOWHERE;
+
+	CHECK(prepare(&p, "large", false, "echo 1 > was; echo 1 > grown; " COMMIT,
+		"truncate -s 4294967297 big; truncate -s 1T grown; echo 2 > was; ln -s x link"));
+	CHECK_STR(scanned(&p, NULL), "A big(4096) M grown(4096) A link M was");
+	/* a live start: what was there is not read, either */
+	CHECK(prepare(&q, "largelive", true, "truncate -s 4294967297 old; echo 1 > small",
+		"echo 2 > old; echo 2 > small"));
+	CHECK_STR(scanned(&q, NULL), "M old(4096) M small");
+}
+
+TEST(a_record_reads_only_so_much)
+{
+	cleanup_place struct flag_place p = NOWHERE;
+	cleanup_changes struct changes c = {0}, all = {0}, again = {0};
+	struct err e = ERR_INIT;
+	struct git_store names = {.objects_fd = -1};
+
+	CHECK(prepare(&p, "record", false, "echo 1 > a; " COMMIT,
+		"echo 2 > a; head -c 5000 /dev/zero > b; echo 3 > c"));
+	struct scan s = {.repo = &p.repo,
+		.layers = &p.layer,
+		.layers_n = 1,
+		.start = p.start,
+		.live_fd = -1,
+		.ignore_tree = p.base,
+		.store = &names,
+		.cache_fd = p.dir,
+		.cache_name = "cache",
+		.name_max_b = 4096};
+	CHECK(scan_layers(&c, &s, &e) == 0);
+	CHECK_INT(c.n, 3);
+	CHECK_INT(c.unnamed, 1);
+	CHECK(oid_is_none(&c.tree) && oid_is_none(&c.v[1].new) && !oid_is_none(&c.v[2].new));
+	/* who wants to know has it read; once it has aged, it is known and not read again */
+	s.name_max_b = 0;
+	CHECK(world_sh("while test $(($(date +%%s) - $(stat -c %%Z record.layer/b))) -lt 3; do "
+		       "sleep 0.2; done") == 0);
+	CHECK(scan_layers(&all, &s, &e) == 0);
+	CHECK_INT(all.unnamed, 0);
+	CHECK(!oid_is_none(&all.tree) && !oid_is_none(&all.v[1].new));
+	s.name_max_b = 1;
+	CHECK(scan_layers(&again, &s, &e) == 0);
+	CHECK_INT(again.unnamed, 0);
+	CHECK_STR(oid_hex(&again.tree).s, oid_hex(&all.tree).s);
+}
+
 TEST(hooks_and_included_files_of_the_user)
 {
 	static const char *const staged =
