@@ -248,6 +248,13 @@ struct croft_apply_options {
 	bool dry_run, sign;
 };
 
+/*
+ * Who wants to see a landing move: told before each file, and with done == total when it is whole. SIGINT,
+ * SIGTERM, SIGHUP and SIGQUIT are held back in the calling thread from the first change on, and act when
+ * everything is done or taken back: tell() is the last chance to say so.
+ */
+void croft_on_progress(
+	struct croft *c, void (*tell)(void *arg, size_t done, size_t total), void *arg);
 /* On failure *ret is NULL, or lines that say what conflicts and what to do about it. */
 int croft_apply(struct croft *c, const char *name, const struct croft_apply_options *o,
 	enum croft_format f, char **ret);

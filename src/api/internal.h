@@ -14,6 +14,8 @@
 
 struct croft {
 	struct err err;
+	void (*progress)(void *arg, size_t done, size_t total);
+	void *progress_arg;
 };
 
 /* r < 0: just that. Otherwise the text is the caller's to free, and r is returned. */

@@ -154,6 +154,13 @@ static void give_notes(const struct land_result *r, char **ret)
 	*ret = out.len ? buf_take(&out) : NULL;
 }
 
+void croft_on_progress(
+	struct croft *c, void (*tell)(void *arg, size_t done, size_t total), void *arg)
+{
+	c->progress = tell;
+	c->progress_arg = arg;
+}
+
 int croft_apply(struct croft *c, const char *name, const struct croft_apply_options *o,
 	enum croft_format f, char **ret)
 {
@@ -177,6 +184,8 @@ int croft_apply(struct croft *c, const char *name, const struct croft_apply_opti
 		&v, name, o->how == CROFT_LAND_PATCH ? ENV_LOCK_READ : ENV_LOCK_WRITE, &c->err);
 	if (rc < 0)
 		return rc;
+	v.progress = c->progress;
+	v.progress_arg = c->progress_arg;
 	rc = land(&v, &q, &r, &c->err);
 	if (rc < 0) {
 		give_notes(&r, ret);
@@ -206,6 +215,8 @@ int croft_revert(struct croft *c, const char *name, bool commit, enum croft_form
 	rc = env_open(&v, name, ENV_LOCK_WRITE, &c->err);
 	if (rc < 0)
 		return rc;
+	v.progress = c->progress;
+	v.progress_arg = c->progress_arg;
 	rc = land_revert(&v, commit, &r, &c->err);
 	if (rc < 0) {
 		give_notes(&r, ret);

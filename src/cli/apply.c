@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* croft apply, revert, discard: staged work into the checkout, out again, or away. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 
@@ -81,9 +84,67 @@ static int answer(struct croft *c, int rc, char *text)
 	return code;
 }
 
+/* ---- a landing seen from outside ---- */
+
+#define QUIET_MS 1000 /* most are over before anybody wonders */
+#define STEP_MS 100
+
+struct landing {
+	const char *verb, *name;
+	long long begun_ms, shown_ms;
+	bool shown;
+};
+
+static long long now_ms(void)
+{
+	struct timespec t = {0};
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000LL + t.tv_nsec / 1000000;
+}
+
+/* A signal that came while it landed acts as soon as we return: whoever sent it must know how it ended. */
+static void tell_end(struct landing *l)
+{
+	static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+	sigset_t pending;
+
+	if (l->shown)
+		fputs("\r\033[K", stderr);
+	l->shown = false;
+	if (sigpending(&pending) < 0)
+		return;
+	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++) {
+		if (sigismember(&pending, ending[i]) != 1)
+			continue;
+		fprintf(stderr, "croft: it was too late to stop: croft %s %s is complete\n",
+			l->verb, l->name);
+		return;
+	}
+}
+
+static void show_progress(void *arg, size_t done, size_t total)
+{
+	struct landing *l = arg;
+	long long now = now_ms();
+
+	if (!l->begun_ms)
+		l->begun_ms = now;
+	if (done == total) {
+		tell_end(l);
+		return;
+	}
+	if (now - l->begun_ms < QUIET_MS || now - l->shown_ms < STEP_MS || !isatty(STDERR_FILENO))
+		return;
+	fprintf(stderr, "\r\033[Kcroft: %zu of %zu files", done, total);
+	l->shown = true;
+	l->shown_ms = now;
+}
+
 static int run_apply(struct croft *c, struct apply_cmd *a, int n, char **words)
 {
 	int modes = a->commit + a->squash + a->patch, rc;
+	struct landing l = {.verb = "apply"};
 	char *text = NULL;
 
 	if (n == 0)
@@ -96,18 +157,27 @@ static int run_apply(struct croft *c, struct apply_cmd *a, int n, char **words)
 			       : CROFT_LAND_WORKTREE;
 	if (n > 1)
 		a->o.paths = (const char *const *)(words + 1);
+	l.name = words[0];
+	croft_on_progress(c, show_progress, &l);
 	rc = croft_apply(c, words[0], &a->o, a->json ? CROFT_JSON : CROFT_TEXT, &text);
+	if (l.shown)
+		fputs("\r\033[K", stderr);
 	return answer(c, rc, text);
 }
 
 static int run_revert(struct croft *c, struct apply_cmd *a, int n, char **words)
 {
+	struct landing l = {.verb = "revert"};
 	char *text = NULL;
 	int rc;
 
 	if (n != 1)
 		return cli_usage("revert", n ? "it takes one environment" : "name the environment");
+	l.name = words[0];
+	croft_on_progress(c, show_progress, &l);
 	rc = croft_revert(c, words[0], a->commit, a->json ? CROFT_JSON : CROFT_TEXT, &text);
+	if (l.shown)
+		fputs("\r\033[K", stderr);
 	return answer(c, rc, text);
 }
 

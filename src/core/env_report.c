@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "core/env_impl.h"
+#include "core/land.h"
 
 #define STATUS_PATHS 20
 
@@ -99,6 +100,23 @@ static bool in_use(const struct env *v)
 	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
 }
 
+/* A landing that is going on is not one that was interrupted. */
+static const char *half_landed(const struct env *v)
+{
+	const char *verb = land_interrupted(v);
+
+	return verb && !in_use(v) ? verb : NULL;
+}
+
+static void show_half_landed(const struct env *v, struct buf *out)
+{
+	const char *verb = half_landed(v);
+
+	if (verb)
+		buf_addf(out, "a landing was interrupted; croft %s %s completes it\n", verb,
+			v->name);
+}
+
 static void json_env(struct json *j, const struct env *v, const struct changes *c)
 {
 	json_object(j, NULL);
@@ -109,6 +127,7 @@ static void json_env(struct json *j, const struct env *v, const struct changes *
 	json_str(j, "state", env_state_names[v->state]);
 	json_bool(j, "run", v->run);
 	json_bool(j, "in_use", in_use(v));
+	json_bool(j, "landing_interrupted", half_landed(v));
 	json_str(j, "workspace", v->workspace);
 	json_str(j, "copy", v->copy);
 	json_str(j, "created", v->created);
@@ -211,6 +230,7 @@ void env_report_text(const struct env *v, const struct changes *c, struct buf *o
 		buf_addf(out, ", %llu ignored", (unsigned long long)c->ignored);
 	buf_addc(out, '\n');
 	show_paths(c, out);
+	show_half_landed(v, out);
 	buf_addf(out, "%s\n", next_step(v, c));
 }
 
@@ -263,6 +283,7 @@ static void list_one(struct list *l, const char *name)
 		*oid_hex(&v.base_commit).s ? oid_hex(&v.base_commit).s : "-", v.created);
 	str_show_all(l->out, v.workspace);
 	buf_addc(l->out, '\n');
+	show_half_landed(&v, l->out);
 }
 
 int env_report_list(

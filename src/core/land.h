@@ -60,5 +60,7 @@ int land_discard(struct env *v, struct err *e);
 int land_undo_discard(struct env *v, struct err *e);
 /* Complete or take back what a crash left, for this environment. */
 int land_recover(struct env *v, struct err *e);
+/* Did a crash leave half a landing? "apply" or "revert", which completes it when it is asked for; or NULL. */
+const char *land_interrupted(const struct env *v);
 
 #endif

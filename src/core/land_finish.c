@@ -5,6 +5,8 @@
  * Failure: up to the intent, nothing happened. From there on, a step that fails takes back what was
  *          done before it; once the ref has moved there is no way but forward, and what is left then
  *          (event, record) is left to recovery if it fails.
+ * Signals: one that asks to end is held back from the lock of the index on, until everything is done or
+ *          taken back: half a landing would be completed by whoever opens the environment next, unasked.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -48,6 +50,7 @@ void land_job_done(struct land_job *j)
 	strlist_done(&j->conflicts);
 	changes_done(&j->sel);
 	land_intent_done(&j->in);
+	interrupt_release(&j->held);
 }
 
 /* ---- the lock of the checkout ---- */
@@ -126,6 +129,14 @@ int land_lock(struct land_job *j, struct err *e)
 
 /* ---- from the intent to the end ---- */
 
+void land_told(const struct land_job *j, size_t done)
+{
+	const struct env *v = j->v;
+
+	if (v->progress)
+		v->progress(v->progress_arg, done, j->in.ops.n);
+}
+
 static int set_record(struct land_job *j, struct err *e)
 {
 	static const char *const names[] = {"worktree", "commit", "squash", "patch"};
@@ -168,6 +179,11 @@ int land_finish(struct land_job *j, struct err *e)
 	return rc;
 }
 
+static const char *land_kind_verb(const struct land_job *j)
+{
+	return j->in.kind == LAND_KIND_REVERT ? "revert" : "apply";
+}
+
 /* Undo what was done; the first failure is the one that is told. */
 static int give_up(struct land_job *j, bool index_done, int rc, struct err *e)
 {
@@ -181,12 +197,11 @@ static int give_up(struct land_job *j, bool index_done, int rc, struct err *e)
 	if (back == 0)
 		back = land_take_back(j, &second);
 	if (back < 0) {
-		/* The intent stays: opening the environment tries again. */
+		/* The intent stays: opening the environment for writing tries again. */
 		err_wrap(e,
-			"%s; and taking it back failed (%s): open the environment again, for "
-			"example with "
-			"croft status %s",
-			"landing failed", second.msg, j->v->name);
+			"landing failed, and taking it back failed, too (%s); croft %s %s tries "
+			"again to complete it or to take it back; it failed because",
+			second.msg, land_kind_verb(j), j->v->name);
 		return rc;
 	}
 	if (back == 0)
@@ -227,6 +242,7 @@ int land_carry_out(struct land_job *j, struct err *e)
 	j->in.seq = j->v->tip.seq;
 	rc = land_stage(j, e);
 	land_step("land.staged");
+	interrupt_hold(&j->held);
 	if (rc == 0)
 		rc = land_lock_index(j, e);
 	if (rc == 0)
@@ -238,5 +254,8 @@ int land_carry_out(struct land_job *j, struct err *e)
 	}
 	land_lock_note(j, true);
 	land_step("land.intent");
-	return land_complete(j, e);
+	rc = land_complete(j, e);
+	if (rc == 0)
+		land_told(j, j->in.ops.n);
+	return rc;
 }

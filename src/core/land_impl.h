@@ -14,6 +14,7 @@
 
 #include "core/land.h"
 #include "git/read.h"
+#include "os/interrupt.h"
 
 /* Files whose text is merged or whose line endings are converted are read whole: not beyond this. */
 #define LAND_TEXT_MAX_B (64u << 20)
@@ -95,6 +96,7 @@ struct land_job {
 	int stage_fd; /* the landing directory */
 	int index_fd; /* the host's index.lock is ours */
 	struct git_reader *reader;
+	struct interrupt held; /* from the index lock on: no signal ends us in the middle */
 	/* the directory that was opened last */
 	char *parent;
 	int parent_fd;
@@ -247,6 +249,8 @@ int land_event(struct land_job *j, struct err *e);
 int land_event_recovered(struct land_job *j, bool completed, const char *why, struct err *e);
 /* From the plan to the end: stage, intent, files, index, ref, event. */
 int land_carry_out(struct land_job *j, struct err *e);
+/* How many files are done; all of them: the landing is whole. */
+void land_told(const struct land_job *j, size_t done);
 /* From the written intent on; also what recovery does. */
 int land_complete(struct land_job *j, struct err *e);
 int land_finish(struct land_job *j, struct err *e);

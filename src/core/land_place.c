@@ -175,15 +175,22 @@ static int place_one(struct land_job *j, size_t i, struct err *e)
 
 int land_place(struct land_job *j, struct err *e)
 {
+	size_t done = 0;
 	int rc = 0;
 
-	for (size_t i = j->in.ops.n; rc == 0 && i-- > 0;)
-		if (!j->in.ops.v[i].new_mode)
-			rc = place_one(j, i, e);
-	land_forget_parent(j);
-	for (size_t i = 0; rc == 0 && i < j->in.ops.n; i++)
+	for (size_t i = j->in.ops.n; rc == 0 && i-- > 0;) {
 		if (j->in.ops.v[i].new_mode)
-			rc = place_one(j, i, e);
+			continue;
+		land_told(j, done++);
+		rc = place_one(j, i, e);
+	}
+	land_forget_parent(j);
+	for (size_t i = 0; rc == 0 && i < j->in.ops.n; i++) {
+		if (!j->in.ops.v[i].new_mode)
+			continue;
+		land_told(j, done++);
+		rc = place_one(j, i, e);
+	}
 	land_forget_parent(j);
 	if (rc == 0 && syncfs(j->top_fd) < 0)
 		rc = err_set(e, errno, "write the landed files to disk");

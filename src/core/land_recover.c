@@ -99,6 +99,20 @@ static void note(struct env *v, const char *text)
 	strlist_add(&v->notes, buf_str(&b));
 }
 
+const char *land_interrupted(const struct env *v)
+{
+	struct err ignored = ERR_INIT;
+	struct land_intent in = {0};
+	const char *verb;
+	int rc = land_intent_read(&in, v->dir_fd, LAND_INTENT, &ignored);
+
+	if (rc == -ENOENT)
+		return NULL;
+	verb = rc == 0 && in.kind == LAND_KIND_REVERT ? "revert" : "apply";
+	land_intent_done(&in);
+	return verb;
+}
+
 static int take_back(struct land_job *j, const char *why, struct err *e)
 {
 	int rc;
@@ -119,13 +133,19 @@ static int take_back(struct land_job *j, const char *why, struct err *e)
 	return rc;
 }
 
+static void completed(struct land_job *j, const char *text)
+{
+	note(j->v, text);
+	j->v->revert_completed = j->in.kind == LAND_KIND_REVERT;
+}
+
 /* Everything that had to be done before the event has been done. */
 static int only_finish(struct land_job *j, struct err *e)
 {
 	int rc = land_finish(j, e);
 
 	if (rc == 0)
-		note(j->v, "it was complete, and is recorded now");
+		completed(j, "it was complete, and is recorded now");
 	return rc;
 }
 
@@ -153,7 +173,7 @@ static int go_on(struct land_job *j, struct err *e)
 	if (rc == 0)
 		rc = land_event_recovered(j, true, NULL, e);
 	if (rc == 0)
-		note(j->v, "it was completed");
+		completed(j, "it was completed");
 	return rc;
 }
 
@@ -174,6 +194,7 @@ int land_recover(struct env *v, struct err *e)
 	if (rc < 0 || (rc = land_lock(&j, e)) < 0 || (rc = land_open_top(&j, e)) < 0 ||
 		(rc = land_tip(v, e)) < 0)
 		return rc;
+	interrupt_hold(&j.held);
 	land_break_index_lock(&j);
 	if (v->tip.seq > j.in.seq)
 		return only_finish(&j, e);
