@@ -62,11 +62,6 @@ struct apply_cmd {
 	bool commit, squash, patch, undo, json, help;
 };
 
-static int print(const char *text)
-{
-	return fputs(text, stdout) >= 0 && fflush(stdout) == 0 ? 0 : CROFT_EXIT_FAILED;
-}
-
 /* Print the report; on failure the sentence, then what there is to say about it. */
 static int answer(struct croft *c, int rc, char *text)
 {
@@ -76,9 +71,8 @@ static int answer(struct croft *c, int rc, char *text)
 		code = cli_fail(c);
 		if (text)
 			fputs(text, stderr);
-	} else if (text && print(text) != 0) {
-		fprintf(stderr, "croft: cannot write the report\n");
-		code = CROFT_EXIT_FAILED;
+	} else if (text) {
+		code = cli_print(text);
 	}
 	free(text);
 	return code;
@@ -203,7 +197,7 @@ static int run(const char *cmd, const char *help, const struct opt *opts, int op
 	if (i < 0)
 		return CROFT_EXIT_FAILED;
 	if (a->help)
-		return print(help);
+		return cli_print(help);
 	c = croft_new();
 	if (!c)
 		return CROFT_EXIT_FAILED;

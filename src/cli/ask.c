@@ -10,9 +10,9 @@ static int print_report(struct croft *c, int r, char *text)
 {
 	if (r < 0)
 		return cli_fail(c);
-	fputs(text, stdout);
+	cli_print(text);
 	free(text);
-	return fflush(stdout) == 0 ? (r > 0 ? 1 : 0) : CROFT_EXIT_FAILED;
+	return r > 0 ? 1 : 0; /* main knows whether it was written */
 }
 
 int cmd_why(int argc, char **argv)

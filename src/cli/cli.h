@@ -44,6 +44,13 @@ int cmd_replay(int argc, char **argv);
 int cli_fail(struct croft *c);
 /* A usage error: "croft CMD: sentence" with the way to help; returns 125. */
 int cli_usage(const char *cmd, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/*
+ * Standard output, in one place: what cannot be written is told once, in one sentence, and is a failure
+ * whatever else happened; a reader that went away ("| head") is silent, and gives 128+SIGPIPE. cli_print
+ * returns 0 or that status; main asks cli_end for what is still in the buffer, and gives `code` otherwise.
+ */
+int cli_print(const char *text);
+int cli_end(int code);
 /* Which of fds 0, 1, 2 were closed when we started. */
 extern bool cli_closed[3];
 

@@ -2,6 +2,8 @@
 /* Common options: see common.h. */
 #include "cli/common.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,6 +27,33 @@ const char common_help[] =
 	"  --observe MODE       off, writes (default), full\n"
 	"  --set KEY=VALUE      any other setting, by its dotted name (limits.open_files=1024)\n"
 	"  --workspace DIR      work there instead of in the current directory\n";
+
+static int lost; /* why standard output cannot be written; 0: it can */
+
+int cli_print(const char *text)
+{
+	errno = EIO;
+	if (!lost && (fputs(text, stdout) < 0 || fflush(stdout) != 0))
+		lost = errno;
+	return cli_end(0);
+}
+
+int cli_end(int code)
+{
+	static bool told;
+
+	errno = EIO;
+	if (!lost && (fflush(stdout) != 0 || ferror(stdout)))
+		lost = errno;
+	if (!lost)
+		return code;
+	if (lost == EPIPE)
+		return 128 + SIGPIPE;
+	if (!told)
+		fprintf(stderr, "croft: cannot write to standard output: %s\n", strerror(lost));
+	told = true;
+	return CROFT_EXIT_FAILED;
+}
 
 int common_opts(struct common *c, struct opt *opts, const struct opt *extra, int extra_n)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* croft diff, compare: what environments changed. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,21 +32,12 @@ static const char compare_help[] = "usage: croft compare [--json] NAME NAME…\n
 				   "commands, denials, time; which files several of them changed, "
 				   "and which pairs would conflict.\n";
 
-static int print_and_free(char *text, const char *what)
+static int print_and_free(char *text)
 {
-	bool failed = fputs(text, stdout) < 0 || fflush(stdout) != 0;
-	bool unread = failed && errno == EPIPE; /* as with "| head": nobody wants the rest */
+	int code = cli_print(text);
 
 	free(text);
-	if (failed && !unread)
-		fprintf(stderr, "croft: cannot write the %s\n", what);
-	return failed ? CROFT_EXIT_FAILED : 0;
-}
-
-static int print_help(const char *help)
-{
-	fputs(help, stdout);
-	return fflush(stdout) == 0 ? 0 : CROFT_EXIT_FAILED;
+	return code;
 }
 
 static bool wants_color(void)
@@ -73,7 +63,7 @@ int cmd_diff(int argc, char **argv)
 	if (i < 0)
 		return CROFT_EXIT_FAILED;
 	if (help)
-		return print_help(diff_help);
+		return cli_print(diff_help);
 	if (i == argc)
 		return cli_usage("diff", "say of which environment");
 	if (stat && names)
@@ -89,7 +79,7 @@ int cmd_diff(int argc, char **argv)
 		return CROFT_EXIT_FAILED;
 	code = croft_diff(c, argv[i], &o, json ? CROFT_JSON : CROFT_TEXT, &text) < 0
 		       ? cli_fail(c)
-		       : print_and_free(text, "differences");
+		       : print_and_free(text);
 	croft_free(c);
 	return code;
 }
@@ -105,7 +95,7 @@ int cmd_compare(int argc, char **argv)
 	if (i < 0)
 		return CROFT_EXIT_FAILED;
 	if (help)
-		return print_help(compare_help);
+		return cli_print(compare_help);
 	if (argc - i < 2)
 		return cli_usage("compare", "name at least two environments");
 	c = croft_new();
@@ -114,7 +104,7 @@ int cmd_compare(int argc, char **argv)
 	code = croft_compare(c, (const char *const *)argv + i, (size_t)(argc - i),
 		       json ? CROFT_JSON : CROFT_TEXT, &text) < 0
 		       ? cli_fail(c)
-		       : print_and_free(text, "comparison");
+		       : print_and_free(text);
 	croft_free(c);
 	return code;
 }

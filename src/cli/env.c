@@ -143,7 +143,7 @@ static int make_new(struct croft *c, const char *name, const struct croft_policy
 			fputs("\r\033[K", stderr);
 		code = cli_fail(c);
 	} else if (!quiet || json) {
-		fputs(text, stdout);
+		code = cli_print(text);
 	} else {
 		tell_copy(text);
 	}

@@ -108,10 +108,10 @@ static int ask(const struct simple *s, char **words, const struct flags *f)
 	if (s->run(c, words, f, &text) < 0)
 		code = cli_fail(c);
 	else if (!f->quiet && text)
-		fputs(text, stdout);
+		code = cli_print(text);
 	free(text);
 	croft_free(c);
-	return fflush(stdout) == 0 ? code : CROFT_EXIT_FAILED;
+	return code;
 }
 
 static int simple(const struct simple *s, int argc, char **argv)
@@ -127,10 +127,8 @@ static int simple(const struct simple *s, int argc, char **argv)
 
 	if (i < 0)
 		return CROFT_EXIT_FAILED;
-	if (help) {
-		fputs(s->help, stdout);
-		return 0;
-	}
+	if (help)
+		return cli_print(s->help);
 	if (argc - i < s->min || argc - i > s->max)
 		return cli_usage(s->name,
 			argc - i < s->min ? "an argument is missing" : "too many arguments");

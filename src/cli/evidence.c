@@ -35,16 +35,10 @@ struct evidence_cmd {
 /* What a call gave goes out, also before a failure is told. */
 static int finish(struct croft *c, int r, char *text)
 {
-	bool failed = text && (fputs(text, stdout) < 0 || fflush(stdout) != 0);
-
+	if (text)
+		cli_print(text);
 	free(text);
-	if (r < 0)
-		return cli_fail(c);
-	if (failed) {
-		fprintf(stderr, "croft: cannot write the report\n");
-		return CROFT_EXIT_FAILED;
-	}
-	return r;
+	return r < 0 ? cli_fail(c) : r;
 }
 
 static enum croft_format format(const struct evidence_cmd *x)
@@ -139,12 +133,6 @@ static const struct {
 };
 #define COMMANDS_N (sizeof(commands) / sizeof(commands[0]))
 
-static int print_help(const char *text)
-{
-	fputs(text, stdout);
-	return fflush(stdout) == 0 ? 0 : CROFT_EXIT_FAILED;
-}
-
 static int dispatch(size_t which, int argc, char **argv)
 {
 	struct evidence_cmd x = {0};
@@ -156,7 +144,7 @@ static int dispatch(size_t which, int argc, char **argv)
 	if (i < 0)
 		return CROFT_EXIT_FAILED;
 	if (x.help)
-		return print_help(help);
+		return cli_print(help);
 	if ((x.json && !commands[which].json) || (x.key && !commands[which].key) ||
 		(x.all && !commands[which].all))
 		return cli_usage("evidence", "%s does not take that option", commands[which].name);
@@ -176,7 +164,7 @@ int cmd_evidence(int argc, char **argv)
 		return cli_usage(
 			"evidence", "say what: show, verify, export, push, fetch, check or key");
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
-		return print_help(help);
+		return cli_print(help);
 	if (strcmp(argv[1], "export") == 0)
 		return cmd_evidence_export(argc - 1, argv + 1);
 	if (strcmp(argv[1], "check") == 0)
@@ -213,7 +201,7 @@ int cmd_log(int argc, char **argv)
 	if (i < 0)
 		return CROFT_EXIT_FAILED;
 	if (want_help)
-		return print_help(log_help);
+		return cli_print(log_help);
 	if (argc - i != 1)
 		return cli_usage("log", "it takes the name of one environment");
 	if (last && !number(last, &n))

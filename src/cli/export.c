@@ -62,8 +62,7 @@ static const char help_replay[] =
 static int print_help(const char *text, const char *more)
 {
 	fputs(text, stdout);
-	fputs(more, stdout);
-	return fflush(stdout) == 0 ? 0 : CROFT_EXIT_FAILED;
+	return cli_print(more);
 }
 
 /* Print the report; r is the call's result, and the exit status when it did not fail. */
@@ -73,11 +72,11 @@ static int finish(struct croft *c, int r, char *text)
 
 	if (r < 0)
 		code = cli_fail(c);
-	else if (fputs(text, stdout) < 0)
-		code = CROFT_EXIT_FAILED;
+	else
+		cli_print(text); /* main knows whether it was written */
 	free(text);
 	croft_free(c);
-	return fflush(stdout) == 0 ? code : CROFT_EXIT_FAILED;
+	return code;
 }
 
 static struct croft *begin(void)

@@ -55,7 +55,7 @@ int cmd_learn(int argc, char **argv)
 		code = cli_fail(c);
 	} else {
 		code = croft_receipt_exit(r);
-		fputs(text, stdout);
+		cli_print(text);
 		if (!o.quiet)
 			fputs(croft_receipt_text(r, o.verbose), stderr);
 	}

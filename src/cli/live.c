@@ -28,9 +28,7 @@ int cmd_pending(int argc, char **argv)
 	if (!(c = croft_new()))
 		return CROFT_EXIT_FAILED;
 	code = croft_pending(c, json ? CROFT_JSON : CROFT_TEXT, &text);
-	code = code < 0                                          ? cli_fail(c)
-	       : fputs(text, stdout) >= 0 && fflush(stdout) == 0 ? 0
-								 : CROFT_EXIT_FAILED;
+	code = code < 0 ? cli_fail(c) : cli_print(text);
 	free(text);
 	croft_free(c);
 	return code;

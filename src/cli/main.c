@@ -10,6 +10,8 @@
 
 #include "cli/cli.h"
 
+#define OUTPUT_BUFFER_B 65536
+
 bool cli_closed[3];
 
 static const char usage[] =
@@ -40,7 +42,7 @@ static const char usage[] =
 	"  why [RUN[.N]]                why was something denied, and what would allow it\n"
 	"  doctor [--json]              what this machine can enforce, and how to get the rest\n"
 	"  prove [--tier T] [--json]    try the known escapes against the real boundary\n"
-	"  help, version\n"
+	"  help [COMMAND], version\n"
 	"\n"
 	"Start with: croft run -- CMD    Each command has --help. Manual: man croft\n";
 
@@ -96,27 +98,56 @@ static int unknown(const char *word)
 	return CROFT_EXIT_FAILED;
 }
 
-int main(int argc, char **argv)
+static int run_word(const char *word, int argc, char **argv)
 {
-	settle_stdio();
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGCHLD, SIG_DFL);
-	if (argc < 2 || !strcmp(argv[1], "help") || !strcmp(argv[1], "--help") ||
-		!strcmp(argv[1], "-h")) {
-		fputs(usage, argc < 2 ? stderr : stdout);
-		return argc < 2 ? CROFT_EXIT_FAILED : 0;
-	}
-	if (!strcmp(argv[1], "version") || !strcmp(argv[1], "--version")) {
-		puts("croft " CROFT_VERSION);
-		return 0;
-	}
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
-		if (!strcmp(argv[1], commands[i].name))
-			return commands[i].run(argc - 1, argv + 1);
+		if (!strcmp(word, commands[i].name))
+			return commands[i].run(argc, argv);
 	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++)
-		if (!strcmp(argv[1], later[i])) {
+		if (!strcmp(word, later[i])) {
 			fprintf(stderr, "croft: %s is not available in this version\n", later[i]);
 			return CROFT_EXIT_FAILED;
 		}
-	return unknown(argv[1]);
+	return unknown(word);
+}
+
+/* "croft help exec" is "croft exec --help"; also "croft help evidence export". */
+static int help(int argc, char **argv)
+{
+	char option[] = "--help", *words[] = {argv[1], NULL, NULL, NULL};
+	int n = 1;
+
+	if (argc < 2 || argv[1][0] == '-' || !strcmp(argv[1], "help") ||
+		!strcmp(argv[1], "version"))
+		return cli_print(usage);
+	if (argc > 2 && (!strcmp(argv[1], "evidence") || !strcmp(argv[1], "policy")))
+		words[n++] = argv[2];
+	words[n++] = option;
+	return run_word(argv[1], n, words);
+}
+
+static int answer(int argc, char **argv)
+{
+	if (argc < 2) {
+		fputs(usage, stderr);
+		return CROFT_EXIT_FAILED;
+	}
+	if (!strcmp(argv[1], "help") || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
+		return help(argc - 1, argv + 1);
+	if (!strcmp(argv[1], "version") || !strcmp(argv[1], "--version"))
+		return cli_print("croft " CROFT_VERSION "\n");
+	return run_word(argv[1], argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+	static char buffer[OUTPUT_BUFFER_B];
+
+	settle_stdio();
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGCHLD, SIG_DFL);
+	/* What is printed in pieces fails, if it does, when it is flushed: there errno still says why. */
+	if (!isatty(STDOUT_FILENO))
+		setvbuf(stdout, buffer, _IOFBF, sizeof(buffer));
+	return cli_end(answer(argc, argv));
 }

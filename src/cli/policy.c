@@ -34,13 +34,9 @@ struct policy_cmd {
 
 static int print(char *text, int code)
 {
-	int failed = fputs(text, stdout) < 0 || fflush(stdout) != 0;
-
+	cli_print(text); /* main knows whether it was written */
 	free(text);
-	if (!failed)
-		return code;
-	fprintf(stderr, "croft: cannot write the report\n");
-	return CROFT_EXIT_FAILED;
+	return code;
 }
 
 static enum croft_format format(const struct policy_cmd *pc)
@@ -87,12 +83,12 @@ static int policy_check(struct croft *c, struct policy_cmd *pc, int argc, char *
 	for (int i = 0; i < argc; i++) {
 		if (croft_policy_check(c, argv[i]) < 0)
 			code = cli_fail(c);
-		else if (!pc->json && printf("%s: in order\n", argv[i]) < 0)
-			code = CROFT_EXIT_FAILED;
+		else if (!pc->json)
+			printf("%s: in order\n", argv[i]);
 	}
 	if (pc->json)
 		printf("{\"ok\": %s}\n", code == 0 ? "true" : "false");
-	return fflush(stdout) == 0 ? code : CROFT_EXIT_FAILED;
+	return code;
 }
 
 static int policy_explain(struct croft *c, struct policy_cmd *pc, int argc, char **argv)
@@ -210,8 +206,7 @@ static int dispatch(size_t which, struct policy_cmd *pc, int argc, char **argv)
 		return CROFT_EXIT_FAILED;
 	if (pc->common.help) {
 		fputs(help, stdout);
-		fputs(common_help, stdout);
-		return fflush(stdout) == 0 ? 0 : CROFT_EXIT_FAILED;
+		return cli_print(common_help);
 	}
 	if (pc->revoke && strcmp(commands[which].name, "trust") != 0)
 		return cli_usage("policy", "--revoke goes with trust");
@@ -235,8 +230,7 @@ int cmd_policy(int argc, char **argv)
 			"policy", "say what: show, check, explain, diff, trust, set or learn");
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
 		fputs(help, stdout);
-		fputs(common_help, stdout);
-		return fflush(stdout) == 0 ? 0 : CROFT_EXIT_FAILED;
+		return cli_print(common_help);
 	}
 	if (strcmp(argv[1], "learn") == 0)
 		return cmd_learn(argc - 1, argv + 1);

@@ -103,15 +103,13 @@ static int decide_all(struct croft *c, struct croft_review *r, const struct revi
 static int save(struct croft *c, struct croft_review *r, bool json)
 {
 	char *text = NULL;
-	bool failed;
+	int code;
 
 	if (croft_review_save(r, json ? CROFT_JSON : CROFT_TEXT, &text) < 0)
 		return cli_fail(c);
-	failed = fputs(text, stdout) < 0 || fflush(stdout) != 0;
+	code = cli_print(text);
 	free(text);
-	if (failed)
-		fprintf(stderr, "croft: the review is saved, but the answer cannot be written\n");
-	return failed ? CROFT_EXIT_FAILED : 0;
+	return code;
 }
 
 static int walk(struct croft *c, struct croft_review *r, const char *name)
@@ -164,10 +162,8 @@ int cmd_review(int argc, char **argv)
 
 	if (i < 0)
 		return CROFT_EXIT_FAILED;
-	if (rc.help) {
-		fputs(help, stdout);
-		return fflush(stdout) == 0 ? 0 : CROFT_EXIT_FAILED;
-	}
+	if (rc.help)
+		return cli_print(help);
 	if (argc - i != 1)
 		return cli_usage("review", i == argc ? "say which environment"
 						     : "takes one environment (paths go with "

@@ -83,13 +83,14 @@ static void close_json(struct json_out *o)
 static int dry_run(struct croft *c, struct croft_env *env, char **argv, const char *json)
 {
 	char *text = NULL;
+	int code;
 
 	if (croft_env_plan(env, (const char *const *)argv, json ? CROFT_JSON : CROFT_TEXT, &text) <
 		0)
 		return cli_fail(c);
-	fputs(text, stdout);
+	code = cli_print(text);
 	free(text);
-	return fflush(stdout) == 0 ? 0 : CROFT_EXIT_FAILED;
+	return code;
 }
 
 /*

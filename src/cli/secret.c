@@ -139,17 +139,15 @@ static int secret_set(struct croft *c, const struct secret_cmd *sc, int argc, ch
 static int secret_ls(struct croft *c, const struct secret_cmd *sc, int argc, char **argv)
 {
 	char *text = NULL;
-	int failed;
+	int code;
 
 	if (argc > 0)
 		return cli_usage("secret", "ls takes no arguments");
 	if (croft_secret_list(c, sc->json ? CROFT_JSON : CROFT_TEXT, &text) < 0)
 		return cli_fail(c);
-	failed = fputs(text, stdout) < 0 || fflush(stdout) != 0;
+	code = cli_print(text);
 	free(text);
-	if (failed)
-		fprintf(stderr, "croft: cannot write the list\n");
-	return failed ? CROFT_EXIT_FAILED : 0;
+	return code;
 }
 
 static int secret_rm(struct croft *c, const struct secret_cmd *sc, int argc, char **argv)
@@ -172,12 +170,6 @@ static const struct {
 	{"rm", secret_rm, false, false}};
 #define COMMANDS_N (sizeof(commands) / sizeof(commands[0]))
 
-static int print_help(void)
-{
-	fputs(help, stdout);
-	return fflush(stdout) == 0 ? 0 : CROFT_EXIT_FAILED;
-}
-
 /* Options may stand before and after the names: "set NAME --from-file F" is how people write it. */
 static int parse(struct secret_cmd *sc, int argc, char **argv)
 {
@@ -197,7 +189,7 @@ static int dispatch(size_t which, int argc, char **argv)
 	if (i < 0)
 		return CROFT_EXIT_FAILED;
 	if (sc.help)
-		return print_help();
+		return cli_print(help);
 	if (sc.json && !commands[which].json)
 		return cli_usage("secret", "--json goes with ls");
 	if ((sc.file || sc.command || sc.env) && !commands[which].from)
@@ -218,7 +210,7 @@ int cmd_secret(int argc, char **argv)
 	if (argc < 2)
 		return cli_usage("secret", "say what: set, ls or rm");
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
-		return print_help();
+		return cli_print(help);
 	for (size_t i = 0; i < COMMANDS_N; i++)
 		if (strcmp(argv[1], commands[i].name) == 0)
 			return dispatch(i, argc - 1, argv + 1);
