@@ -14,6 +14,7 @@
 #include "core/env_exec.h"
 #include "core/export.h"
 #include "core/receipt.h"
+#include "os/interrupt.h"
 
 #define NAMES_MAX 10000
 
@@ -217,6 +218,8 @@ static int run_all(struct replay *r, struct env *v, const struct replay_request 
 			continue;
 		}
 		x = run_one(v, q, p, c, e);
+		if (x == 0) /* whoever ends a replay ends all of it: that is no result of a command */
+			x = interrupt_check(e);
 		if (q->event && old->seq < q->event && c->state != REPLAY_REFUSED)
 			c->state = REPLAY_PREPARED;
 	}
@@ -336,10 +339,13 @@ static int policy_of_copy(const struct env *v, struct policy *p, struct err *e)
 /* Run, read back, judge; the environment is gone afterwards, whatever happened. */
 static int act(struct replay *r, const struct replay_request *q, struct policy *p, struct err *e)
 {
+	cleanup_interrupt struct interrupt watched = {0}, held = {0}; /* released last to first */
 	struct err gone = ERR_INIT;
 	struct env v;
-	int x = fresh(r, &v, p, e);
+	int x;
 
+	interrupt_watch(&watched);
+	x = fresh(r, &v, p, e);
 	if (x < 0)
 		return err_wrap(e, "make a fresh environment");
 	if (v.kind == ENV_COPY)
@@ -350,6 +356,7 @@ static int act(struct replay *r, const struct replay_request *q, struct policy *
 		x = story_read(&r->new, &v.repo, &v.tip.commit, 0, e);
 	if (x == 0)
 		judge_all(r);
+	interrupt_hold(&held);
 	r->kept = q->keep && x == 0;
 	if (!r->kept && env_remove(&v, true, &gone) < 0)
 		note(r, "%s is still there: %s", r->env_name, gone.msg);

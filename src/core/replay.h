@@ -7,6 +7,7 @@
  *          boundary as before, under the policy options recorded with the environment or a candidate.
  * Order:   verify -> fresh environment -> each command as `croft exec` would -> its ledger read back and
  *          compared, command by command -> removed, unless it is to be kept.
+ * Signals: one that asks to end ends the replay: the fresh environment is removed, nothing is judged.
  * Limits:  what cannot be run again (interactive, interrupted, arguments that were redacted) is listed.
  */
 #ifndef CROFT_CORE_REPLAY_H

@@ -24,6 +24,7 @@
 #include "engine/init.h"
 #include "os/clock.h"
 #include "os/fuse.h"
+#include "os/interrupt.h"
 #include "os/proctree.h"
 #include "os/uapi.h"
 
@@ -276,6 +277,7 @@ static void on_child(struct loop *l)
 /* Meant for the command; while there is none yet, for the whole undertaking. */
 static void on_ending_signal(struct loop *l, int sig)
 {
+	l->s->signals->ended_by = sig;
 	if (l->go) { /* its first process holds signals back until the command is there */
 		signal_init(l->s->sandbox, sig);
 		return;
@@ -467,6 +469,8 @@ void signals_release(struct signals *s)
 	if (s->fd < 0)
 		return;
 	close_fd(&s->fd);
+	if (s->ended_by)
+		interrupt_again(s->ended_by);
 	sigprocmask(SIG_SETMASK, &s->old, NULL);
 }
 

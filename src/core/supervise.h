@@ -38,6 +38,7 @@ struct outcome {
  */
 struct signals {
 	int fd;
+	int ended_by; /* one that asked to end, and was passed on; 0: none */
 	sigset_t old;
 };
 

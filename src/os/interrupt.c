@@ -92,5 +92,6 @@ int interrupt_check(struct err *e)
 
 void interrupt_again(int sig)
 {
-	raise(sig);
+	if (watching)
+		raise(sig);
 }

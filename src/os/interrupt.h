@@ -37,7 +37,7 @@ int interrupt_wanted(void);
 int interrupt_fd(void);
 /* -EINTR with a sentence when it should stop, else 0. */
 int interrupt_check(struct err *e);
-/* A signal that was taken from the queue by somebody else shall act after all. */
+/* A signal that was taken from the queue for somebody else is also meant for whoever watches here. */
 void interrupt_again(int sig);
 
 #endif
