@@ -14,6 +14,7 @@
 #include "ledger/dsse.h"
 #include "ledger/entry.h"
 #include "ledger/sarif.h"
+#include "os/interrupt.h"
 #include "os/path.h"
 
 #define FILES_MAX_B (1u << 30)
@@ -332,8 +333,10 @@ int export_bundle(const struct export_request *q, struct buf *ret, struct err *e
 {
 	cleanup_buf struct buf said = BUF_INIT(64u << 10);
 	struct job j = {.q = q, .dir = EXPORT_DIR_INIT, .said = &said};
+	cleanup_interrupt struct interrupt watched = {0};
 	int r = gather(&j, e);
 
+	interrupt_watch(&watched); /* what is half written is taken away first */
 	if (r == 0)
 		r = put_all(&j, e);
 	if (r == 0) {

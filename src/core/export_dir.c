@@ -14,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "core/export.h"
+#include "os/interrupt.h"
 #include "os/path.h"
 #include "os/tree.h"
 
@@ -110,8 +111,11 @@ int export_dir_sub(struct export_dir *d, const char *name, struct err *e)
 
 int export_dir_file(struct export_dir *d, const char *name, struct err *e)
 {
-	int fd = openat(d->fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+	int fd = interrupt_check(e);
 
+	if (fd < 0)
+		return fd;
+	fd = openat(d->fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
 	if (fd < 0)
 		return err_set(e, errno, "write %s", name);
 	if (!strlist_add(&d->files, name)) {

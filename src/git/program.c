@@ -5,7 +5,8 @@
  * Order:   input from memory goes into a memory file first, so only output has to be served while it
  *          runs, and neither side can wait for the other.
  * Failure: git is killed and waited for on every way out. A grandchild that keeps a pipe open does not
- *          hold us: what counts is the end of git itself.
+ *          hold us: what counts is the end of git itself. Where ending signals are watched
+ *          (os/interrupt.h), one of them ends git, too.
  */
 #include "git/program.h"
 
@@ -21,6 +22,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "git/child.h"
+#include "os/interrupt.h"
 #include "os/path.h"
 #include "os/uapi.h"
 
@@ -71,10 +73,11 @@ static int serve(struct drain *d, pid_t pid)
 	int r = 0;
 
 	while (r == 0 && (d[0].fd >= 0 || d[1].fd >= 0)) {
-		struct pollfd p[3] = {{.fd = d[0].fd, .events = POLLIN},
-			{.fd = d[1].fd, .events = POLLIN}, {.fd = pidfd, .events = POLLIN}};
+		struct pollfd p[4] = {{.fd = d[0].fd, .events = POLLIN},
+			{.fd = d[1].fd, .events = POLLIN}, {.fd = pidfd, .events = POLLIN},
+			{.fd = interrupt_fd(), .events = POLLIN}};
 
-		if (poll(p, 3, -1) < 0) {
+		if (poll(p, 4, -1) < 0) {
 			if (errno == EINTR)
 				continue;
 			return -errno;
@@ -84,6 +87,8 @@ static int serve(struct drain *d, pid_t pid)
 				r = drain_read(&d[i]);
 		if (p[2].revents)
 			break;
+		if (p[3].revents)
+			return -EINTR;
 	}
 	return r;
 }
@@ -152,8 +157,10 @@ int git_run(struct git_run *r, struct err *e)
 	cleanup_fd int in = -1, out = -1, err = -1;
 	__attribute__((cleanup(drain_done))) struct drain d_out = {.fd = -1}, d_err = {.fd = -1};
 	struct drain d[2];
-	int rc, p[2];
+	int rc = interrupt_check(e), p[2];
 
+	if (rc < 0)
+		return rc;
 	in = open_input(r);
 	if (in < 0)
 		return err_set(e, -in, "give git its input");
