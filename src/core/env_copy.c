@@ -17,6 +17,7 @@
 
 #include "base/cleanup.h"
 #include "core/env_impl.h"
+#include "os/interrupt.h"
 #include "os/path.h"
 #include "os/tree.h"
 #include "snap/copy.h"
@@ -70,7 +71,8 @@ static int copy_all(int from, int to, struct copy_stats *st, struct err *e)
 		return err_set(e, errno, "read the base");
 	while ((errno = 0, de = readdir(d)))
 		if (!str_eq(de->d_name, ".") && !str_eq(de->d_name, "..") &&
-			copy_tree(from, to, de->d_name, NULL, NULL, st, e) < 0)
+			(interrupt_check(e) < 0 ||
+				copy_tree(from, to, de->d_name, NULL, NULL, st, e) < 0))
 			return -e->errnum;
 	return errno ? err_set(e, errno, "read the base") : 0;
 }

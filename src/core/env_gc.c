@@ -60,7 +60,7 @@ static bool name_layers(struct named *n, const struct env *v)
 	return ok;
 }
 
-static int name_what(struct named *n, const char *env, struct err *e)
+static int name_what(struct named *n, const char *env, bool doomed, struct err *e)
 {
 	cleanup_env struct env v;
 	bool ok;
@@ -69,7 +69,7 @@ static int name_what(struct named *n, const char *env, struct err *e)
 	if (env_open_record(&v, env, e) < 0)
 		return -e->errnum;
 	ok = name_layers(n, &v);
-	if (ok && v.base_key)
+	if (ok && v.base_key && !doomed)
 		ok = strlist_add(&n->bases, v.base_key);
 	return ok ? 0 : err_set(e, ENOMEM, "collect what is in use");
 }
@@ -95,7 +95,8 @@ static int name_runs(struct named *n, struct err *e)
 	return ok ? 0 : err_set(e, ENOMEM, "collect what is in use");
 }
 
-static int collect(struct named *n, struct err *e)
+/* doomed: environments that are as good as removed; their bases are in nobody's use. Or NULL. */
+static int collect(struct named *n, const struct strlist *doomed, struct err *e)
 {
 	cleanup_strlist struct strlist names = STRLIST_INIT(GC_NAMES_MAX);
 
@@ -104,7 +105,7 @@ static int collect(struct named *n, struct err *e)
 	if (env_names(&names, e) < 0 || name_runs(n, e) < 0)
 		return -e->errnum;
 	for (size_t i = 0; i < names.n; i++)
-		if (name_what(n, names.v[i], e) < 0)
+		if (name_what(n, names.v[i], doomed && strlist_has(doomed, names.v[i]), e) < 0)
 			return err_wrap(e, "nothing was reclaimed, since a record cannot be read");
 	strlist_sort(&n->layers);
 	strlist_sort(&n->bases);
@@ -150,7 +151,7 @@ static void remove_layers(const struct env *v)
 	struct named mine = {.layers = STRLIST_INIT(GC_NAMES_MAX)}, others = {0};
 	char path[PATH_MAX];
 
-	if (name_layers(&mine, v) && collect(&others, &ignored) == 0)
+	if (name_layers(&mine, v) && collect(&others, NULL, &ignored) == 0)
 		for (size_t i = 0; i < mine.layers.n; i++)
 			if (!has(&others.layers, mine.layers.v[i]) &&
 				env_layer_path(
@@ -206,6 +207,17 @@ static bool is_old(int dir, const char *name)
 	       st.st_ctim.tv_sec + GC_GRACE_S < time(NULL);
 }
 
+/* Its maker holds the lock in it as long as it lives. Only for who has the lock of gc alone. */
+static bool is_abandoned(int envs, const char *name)
+{
+	cleanup_buf struct buf path = BUF_INIT(PATH_MAX);
+	cleanup_fd int fd = -1;
+
+	buf_addf(&path, "%s/lock", name);
+	fd = openat(envs, buf_str(&path), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	return str_starts(name, ".new-") && fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
+}
+
 static uint64_t sweep_dir(const char *state, const char *what, const struct strlist *used,
 	bool (*doomed)(const char *name), bool dry_run)
 {
@@ -218,7 +230,7 @@ static uint64_t sweep_dir(const char *state, const char *what, const struct strl
 	d = opendir(buf_str(&path));
 	while (d && (de = readdir(d))) {
 		if (!doomed(de->d_name) || (used && has(used, de->d_name)) ||
-			!is_old(dirfd(d), de->d_name))
+			!(is_old(dirfd(d), de->d_name) || is_abandoned(dirfd(d), de->d_name)))
 			continue;
 		if (dry_run || tree_remove_at(dirfd(d), de->d_name) == 0)
 			n++;
@@ -232,9 +244,14 @@ static bool is_layer(const char *name)
 	       strspn(name, "0123456789abcdef") == ENV_LAYER_NAME_LEN;
 }
 
+static bool is_unborn(const char *name)
+{
+	return str_starts(name, ".new-");
+}
+
 static bool is_leftover(const char *name)
 {
-	return str_starts(name, ".new-") || str_starts(name, ".old-");
+	return is_unborn(name) || str_starts(name, ".old-");
 }
 
 /* Landed and unchanged since, or discarded longer ago than the undo lasts. */
@@ -279,6 +296,17 @@ int env_hold_gc(const char *state_dir, bool alone)
 	return take_fd(&fd);
 }
 
+void env_sweep_unborn(const char *state_dir)
+{
+	cleanup_fd int alone = env_hold_gc(state_dir, true);
+	struct err ignored = ERR_INIT;
+
+	if (alone < 0)
+		return; /* somebody makes one: another time */
+	sweep_dir(state_dir, "envs", NULL, is_unborn, false);
+	base_sweep(state_dir, NULL, NULL, false, &ignored);
+}
+
 void gc_report_done(struct gc_report *r)
 {
 	strlist_done(&r->envs);
@@ -300,15 +328,13 @@ int env_gc(struct gc_report *ret, bool dry_run, struct err *e)
 	alone = env_hold_gc(state, true);
 	if (alone < 0)
 		return err_refuse(e, "an environment is being made just now; try again");
-	r = collect(&n, e);
+	r = collect(&n, dry_run ? &ret->envs : NULL, e);
 	if (r == 0) {
 		ret->layers = sweep_dir(state, "layers", &n.layers, is_layer, dry_run);
 		ret->leftovers = sweep_dir(state, "envs", NULL, is_leftover, dry_run);
-		if (!dry_run) {
-			r = base_sweep(state, base_used, &n, e);
-			ret->bases = r > 0 ? (uint64_t)r : 0;
-			r = MIN_OF(r, 0);
-		}
+		r = base_sweep(state, base_used, &n, dry_run, e);
+		ret->bases = r > 0 ? (uint64_t)r : 0;
+		r = MIN_OF(r, 0);
 	}
 	named_done(&n);
 	return r;

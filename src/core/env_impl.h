@@ -28,6 +28,8 @@ int env_layer_path(const struct env *v, const char *layer, const char *part, cha
  * A descriptor, or -1.
  */
 int env_hold_gc(const char *state_dir, bool alone);
+/* Clear away what makers that are gone left half made: nobody holds it any more. */
+void env_sweep_unborn(const char *state_dir);
 
 /* The layers of an environment as the engine mounts them. */
 struct env_stage {

@@ -4,7 +4,8 @@
  *
  * Order: base (made once per tree, shared) -> start layer (the environment's own refs; uncommitted
  * files) -> upper layer -> record -> first event -> the name. Until it has its name nobody sees it, and
- * what a crash leaves is swept by gc.
+ * what a crash leaves is swept by gc and by the next one that is made. A signal that asks to end is
+ * held back until what was begun is taken away.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,6 +26,7 @@
 #include "core/journal.h"
 #include "git/program.h"
 #include "ledger/predicate.h"
+#include "os/interrupt.h"
 #include "os/overlay.h"
 #include "os/path.h"
 #include "os/tree.h"
@@ -85,13 +87,15 @@ int env_give_name(struct env *v, struct err *e)
 	return v->dir ? keep(v, e) : err_set(e, ENOMEM, "name environment %s", v->name);
 }
 
-/* Nothing of a failed one stays. */
+/* Nothing of a failed one stays; what made it fail does not stop this. */
 static void undo_new(struct env *v)
 {
+	cleanup_interrupt struct interrupt held = {0};
 	const char *slash = v->dir ? strrchr(v->dir, '/') : NULL;
 	char path[PATH_MAX];
 	struct err ignored = ERR_INIT;
 
+	interrupt_hold(&held);
 	for (size_t i = v->parent ? v->layers.n - 1 : 0; i < v->layers.n; i++)
 		if (env_layer_path(v, v->layers.v[i], "", path, sizeof(path), &ignored) == 0)
 			tree_remove_at(AT_FDCWD, path);
@@ -302,7 +306,8 @@ int env_first_event(struct env *v, const struct env_new *n, struct err *e)
 
 int env_create(struct env *ret, const struct env_new *n, struct err *e)
 {
-	cleanup_fd __attribute__((unused)) int gc = env_hold_gc(n->state_dir, false);
+	cleanup_interrupt struct interrupt watched = {0};
+	cleanup_fd __attribute__((unused)) int gc = -1;
 	struct env v;
 	int r;
 
@@ -316,6 +321,9 @@ int env_create(struct env *ret, const struct env_new *n, struct err *e)
 			"'-', at most %d of them, beginning with a letter or digit",
 			buf_str(&shown), ENV_NAME_MAX);
 	}
+	interrupt_watch(&watched);
+	env_sweep_unborn(n->state_dir);
+	gc = env_hold_gc(n->state_dir, false);
 	r = fill(&v, n, e);
 	if (r == 0)
 		r = exists_already(&v, n->name, e);
@@ -330,6 +338,8 @@ int env_create(struct env *ret, const struct env_new *n, struct err *e)
 		r = err_set(e, errno, "write environment %s to the disk", n->name);
 	if (r == 0)
 		r = env_first_event(&v, n, e);
+	if (r == 0)
+		r = interrupt_check(e);
 	if (r == 0)
 		r = env_give_name(&v, e);
 	if (r < 0) {
@@ -383,11 +393,13 @@ int env_fork(struct env *ret, struct env *v, const char *name, struct err *e)
 		.model = v->model,
 		.task = v->task,
 		.parent_id = v->id};
+	cleanup_interrupt struct interrupt held = {0};
 	cleanup_fd __attribute__((unused)) int gc = env_hold_gc(v->state_dir, false);
 	struct env c;
 	int r;
 
 	env_init(&c);
+	interrupt_hold(&held); /* it takes no time */
 	if (!env_name_good(name))
 		return err_invalid(e,
 			"that is no name for an environment; use letters, digits, '.', "

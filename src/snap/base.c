@@ -211,8 +211,8 @@ static int remove_base(int bases, const char *name)
 	return tree_remove_at(bases, old);
 }
 
-int base_sweep(
-	const char *state_dir, bool (*used)(void *arg, const char *key), void *arg, struct err *e)
+int base_sweep(const char *state_dir, bool (*used)(void *arg, const char *key), void *arg,
+	bool dry_run, struct err *e)
 {
 	cleanup_free char *path = path_join(state_dir, "bases");
 	cleanup_dir DIR *d = path ? opendir(path) : NULL;
@@ -227,9 +227,9 @@ int base_sweep(
 			(str_starts(de->d_name, ".new.") && is_abandoned(dirfd(d), de->d_name));
 		int rc;
 
-		if (!rubbish && (!is_key(de->d_name) || used(arg, de->d_name)))
+		if (!rubbish && (!used || !is_key(de->d_name) || used(arg, de->d_name)))
 			continue;
-		rc = remove_base(dirfd(d), de->d_name);
+		rc = dry_run ? 0 : remove_base(dirfd(d), de->d_name);
 		if (rc < 0)
 			r = rc;
 		else if (!rubbish)

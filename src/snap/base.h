@@ -7,7 +7,7 @@
  *          populated), and .git/, a real repository whose objects are reached through alternates at
  *          BASE_OBJECTS_DIR, its index already refreshed for these very files. trees is the treemap.
  * Order:   made under a temporary name, by git run clean with a Git directory of its own, then
- *          renamed: two makers race to one result, a crash leaves rubbish that gc removes.
+ *          renamed: two makers race to one result, a crash leaves rubbish that is swept.
  * Trust:   never writable to a sandbox. Nothing of the host's configuration that executes is copied
  *          (identity, remotes' addresses without credentials, line-ending settings are).
  */
@@ -36,9 +36,12 @@ int base_get(struct base *ret, const struct repo *r, const struct oid *commit,
 	const struct oid *tree, const char *state_dir,
 	void (*progress)(void *arg, unsigned percent), void *arg, struct err *e);
 int base_open(struct base *ret, const char *state_dir, const char *key, struct err *e);
-/* Remove bases that `used` does not name, and leftovers of crashed makers. Returns how many. */
-int base_sweep(
-	const char *state_dir, bool (*used)(void *arg, const char *key), void *arg, struct err *e);
+/*
+ * Remove bases that `used` does not name (NULL: none), and leftovers of crashed makers. Returns how many
+ * bases; with dry_run nothing goes.
+ */
+int base_sweep(const char *state_dir, bool (*used)(void *arg, const char *key), void *arg,
+	bool dry_run, struct err *e);
 
 /*
  * The environment's own first layer: HEAD (branch "refs/heads/x", or NULL for detached at commit),

@@ -7,7 +7,7 @@ import select
 import signal
 
 from envs import events, git, leftovers, names, new, repository, staged_tree, state, status, tree_now, verify, work
-from harness import DEADLINE_S, Failed, alive, check, contains, end, equal, lacks, main, need, test, text, wait_for
+from harness import DEADLINE_S, Failed, alive, check, contains, end, equal, lacks, main, need, processes, test, text, wait_for
 from terminal import Terminal
 
 OF_CHECKOUT = '[ "${GIT_INDEX_FILE#*/project/.git/}" != "$GIT_INDEX_FILE" ]'  # the index that a landing writes
@@ -20,6 +20,7 @@ class Paused:
 	def __init__(self, p, word, also="true"):
 		self.bin = os.path.join(p.root, "bin")
 		fifos = [os.path.join(p.root, n) for n in ("here", "go")]
+		self.fifos = fifos
 		for f in fifos:
 			os.mkfifo(f)
 		self.here, self.gate = (os.open(f, os.O_RDWR | os.O_CLOEXEC) for f in fifos)
@@ -37,6 +38,12 @@ class Paused:
 	def go(self):
 		os.write(self.gate, b"\n")
 
+	def close(self):
+		for f in (self.here, self.gate):
+			os.close(f)
+		for f in self.fifos:
+			os.unlink(f)
+
 
 def asked(pid):
 	"""Has an ending signal come to the process, or ended it?"""
@@ -47,8 +54,8 @@ def asked(pid):
 	return any(m >> (s - 1) & 1 for m in masks for s in ENDING)
 
 
-def interrupted(p, paused, *args, sig=None):
-	"""Start croft, interrupt it while its git waits, let git go on. Its end and what the terminal showed."""
+def interrupted(p, paused, *args, sig=None, go=True):
+	"""Start croft, interrupt it while its git waits, let git go on (or not). Its end and what the terminal showed."""
 	t = Terminal()
 	try:
 		c = t.start(p.argv(*args), p.ws, {**p.env, **paused.env})
@@ -58,7 +65,8 @@ def interrupted(p, paused, *args, sig=None):
 		else:
 			t.send(b"\x03")
 		wait_for(lambda: asked(c.pid) or c.poll() is not None, "the signal arrives")
-		paused.go()
+		if go:
+			paused.go()
 		return t.finish(), t.log, child
 	finally:
 		t.close()
@@ -157,6 +165,124 @@ def test_crashed_landing_is_told(p):
 	p.croft("apply", "e").exits(0)
 	equal((p.read("one"), status(p)["landing_interrupted"], names(p)), (b"one\n", False, ["e"]), "completed")
 	lacks(text(p.croft("status", "e").exits(0).out), "interrupted")
+
+
+# ---- replay ----
+
+@test
+def test_replay_stops(p):
+	"""Ctrl-C is no result of the command that ran: no verdict, nothing left, the end of the signal."""
+	repository(p)
+	gate = p.write(os.path.join(p.root, "gate/gate"), "")
+	new(p, "e", "--read", os.path.dirname(gate))
+	for script in ("echo a > a", f"echo here >&2; cat {gate}", "echo b > b"):
+		work(p, script)
+	contains(text(p.croft("replay", "e").exits(0).out), "holds", "control")
+	os.unlink(gate)
+	os.mkfifo(gate)  # now it waits
+	for sig in (None, signal.SIGTERM):
+		t = Terminal()
+		try:
+			c = t.start(p.argv("replay", "-v", "e"), p.ws, p.env)
+			t.expect(b"here")
+			if sig:
+				c.send_signal(sig)
+			else:
+				t.send(b"\x03")
+			equal(t.finish(), -(sig or signal.SIGINT), f"how it ended; {t.log!r}")
+			for word in (b"holds", b"differs", b"claim"):
+				lacks(t.log, word, "the terminal")
+		finally:
+			t.close()
+		equal(names(p), ["e"], "environments")
+		wait_for(lambda: not processes(os.fsencode(gate)), "nothing left running")
+
+
+# ---- new ----
+
+def half_made(p):
+	"""What a maker of environments and bases has in hand."""
+	return sorted(n for d in ("envs", "bases") if os.path.isdir(state(p, d)) for n in os.listdir(state(p, d)) if n.startswith(".new"))
+
+
+def layers(p):
+	return os.listdir(state(p, "layers")) if os.path.isdir(state(p, "layers")) else []
+
+
+@test
+def test_new_leaves_nothing(p):
+	repository(p)
+	paused = Paused(p, "ls-files")
+	for sig in (None, *ENDING[1:]):
+		rc, log, child = interrupted(p, paused, "new", "e", sig=sig, go=False)
+		equal(rc, -(sig or signal.SIGINT), f"how it ended; {log!r}")
+		wait_for(lambda: not alive(child), "git ends with it")
+		equal((half_made(p), layers(p), names(p)), ([], [], []), f"{sig}: left")
+		equal(git(p, "for-each-ref", "refs/croft"), "", f"{sig}: refs")
+	new(p)
+	equal(names(p), ["e"], "and then it works")
+
+
+@test
+def test_what_a_killed_new_left_is_swept(p):
+	repository(p)
+	for command in (("new", "-q", "other"), ("gc",)):
+		paused = Paused(p, "ls-files")
+		c = p.start("new", "e", env=paused.env)
+		try:
+			child = paused.wait()
+			check(half_made(p), "something is in the making")
+			new(p, "beside")
+			p.croft("rm", "beside").exits(0)
+			check(len(half_made(p)) == 2, "what somebody holds stays", half_made(p))
+			c.kill()
+			c.wait()
+			os.kill(child, signal.SIGKILL)
+			wait_for(lambda: not alive(child), "git is gone")
+		finally:
+			end(c)
+		equal(len(half_made(p)), 2, "control: left by the crash")
+		p.croft(*command).exits(0)
+		equal(half_made(p), [], f"{command[0]}: left")
+		paused.close()
+		p.write("more", command[0])  # another tree has another base
+		git(p, "add", "more")
+		git(p, "commit", "-q", "-m", "another tree")
+
+
+@test
+def test_gc_says_what_it_will_do(p):
+	repository(p)
+	for name in ("landed", "kept"):
+		new(p, name)
+		work(p, f"echo {name} > {name}", name)
+		p.write(name + ".txt", name)
+		git(p, "add", "-A")
+		git(p, "commit", "-q", "-m", name)
+	p.croft("apply", "landed").exits(0)
+	said = json.loads(p.croft("gc", "-n", "--json").exits(0).out)
+	done = json.loads(p.croft("gc", "--json").exits(0).out)
+	equal({**said, "dry_run": False}, done, "said and done")
+	equal((done["bases"], done["environments"]), (1, ["landed"]), "control: there was something to do")
+
+
+# ---- export ----
+
+@test
+def test_export_leaves_nothing(p):
+	repository(p)
+	new(p)
+	work(p, "echo a > a")
+	target = os.path.join(p.root, "bundles")
+	os.mkdir(target)
+	paused = Paused(p, "bundle")
+	for sig in (None, *ENDING[1:]):
+		rc, log, child = interrupted(p, paused, "evidence", "export", "e", os.path.join(target, "b"), sig=sig, go=False)
+		equal(rc, -(sig or signal.SIGINT), f"how it ended; {log!r}")
+		wait_for(lambda: not alive(child), "git ends with it")
+		equal(os.listdir(target), [], f"{sig}: left beside the target")
+	p.croft("evidence", "export", "e", os.path.join(target, "b")).exits(0)
+	equal(os.listdir(target), ["b"], "control")
 
 
 if __name__ == "__main__":

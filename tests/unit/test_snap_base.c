@@ -336,7 +336,8 @@ TEST(sweeping_keeps_what_is_used)
 	snprintf(other, sizeof(other), "%s", n.base.key);
 	CHECK(world_sh("mkdir -p sweep/bases/.new.1.1/tree sweep/bases/.old.x sweep/bases/mine") ==
 		0);
-	CHECK_INT(base_sweep(state, is_key, m.base.key, &e), 1);
+	CHECK_INT(base_sweep(state, is_key, m.base.key, true, &e), 1);
+	CHECK_INT(base_sweep(state, is_key, m.base.key, false, &e), 1);
 	CHECK(world_sh("test \"$(ls -A sweep/bases | sort | tr '\\n' ' ')\" = \"$(printf "
 		       "'%s\\nmine\\n' | "
 		       "sort | tr '\\n' ' ')\"",
