@@ -95,7 +95,7 @@ struct env {
 	struct ledger_tip tip;
 	bool tip_known;
 	char problem[ERR_MSG_MAX]; /* why the last event is not in the ledger; "" when it is */
-	struct strlist notes; /* sentences for the user: what was recovered, what is left out */
+	struct strlist notes;  /* sentences for the user: what was recovered, what is left out */
 	bool revert_completed; /* opening it completed what a crash had left of a reversal */
 	/* Told of a landing's files; done == total: it is whole. Signals are held back meanwhile. */
 	void (*progress)(void *arg, size_t done, size_t total);

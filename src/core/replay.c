@@ -218,7 +218,7 @@ static int run_all(struct replay *r, struct env *v, const struct replay_request 
 			continue;
 		}
 		x = run_one(v, q, p, c, e);
-		if (x == 0) /* whoever ends a replay ends all of it: that is no result of a command */
+		if (x == 0) /* who ends a replay ends all of it: no result of a command */
 			x = interrupt_check(e);
 		if (q->event && old->seq < q->event && c->state != REPLAY_REFUSED)
 			c->state = REPLAY_PREPARED;
