@@ -173,9 +173,12 @@ int croft_env_list(struct croft *c, bool all, enum croft_format f, char **ret);
 int croft_env_status(struct croft *c, const char *name, enum croft_format f, char **ret);
 /* One line an event; the last n (0: all). */
 int croft_env_log(struct croft *c, const char *name, size_t n, enum croft_format f, char **ret);
-int croft_env_snapshot(struct croft *c, const char *name, const char *label, char **ret);
-int croft_env_restore(struct croft *c, const char *name, const char *label, char **ret);
-int croft_env_fork(struct croft *c, const char *name, const char *fresh, char **ret);
+int croft_env_snapshot(
+	struct croft *c, const char *name, const char *label, enum croft_format f, char **ret);
+int croft_env_restore(
+	struct croft *c, const char *name, const char *label, enum croft_format f, char **ret);
+int croft_env_fork(
+	struct croft *c, const char *name, const char *fresh, enum croft_format f, char **ret);
 int croft_env_remove(struct croft *c, const char *name, bool force, char **ret);
 /* Reclaim what is provably landed or discarded, and what crashes left. */
 int croft_gc(struct croft *c, bool dry_run, enum croft_format f, char **ret);

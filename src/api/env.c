@@ -136,7 +136,29 @@ static int told(struct croft *c, const struct env *v, struct buf *b, char **ret)
 	return api_give(c, 0, b, ret);
 }
 
-int croft_env_snapshot(struct croft *c, const char *name, const char *label, char **ret)
+/* What was done with a snapshot, for programs. */
+static int told_json(struct croft *c, const struct env *v, const char *schema, const char *label,
+	struct buf *b, char **ret)
+{
+	struct json j;
+
+	json_init(&j, b, true);
+	json_object(&j, NULL);
+	json_str(&j, "schema", schema);
+	json_str(&j, "name", v->name);
+	json_str(&j, "id", v->id);
+	json_str(&j, "snapshot", label);
+	json_array(&j, "notes");
+	for (size_t i = 0; i < v->notes.n; i++)
+		json_str(&j, NULL, v->notes.v[i]);
+	json_end(&j);
+	json_end(&j);
+	buf_addc(b, '\n');
+	return give(c, b, ret);
+}
+
+int croft_env_snapshot(
+	struct croft *c, const char *name, const char *label, enum croft_format f, char **ret)
 {
 	cleanup_buf struct buf b = BUF_INIT(REPORT_MAX);
 	cleanup_env struct env v;
@@ -145,11 +167,15 @@ int croft_env_snapshot(struct croft *c, const char *name, const char *label, cha
 	env_init(&v);
 	if (env_open(&v, name, ENV_LOCK_WRITE, &c->err) < 0 || env_snapshot(&v, label, &c->err) < 0)
 		return -c->err.errnum;
+	if (f == CROFT_JSON)
+		return told_json(
+			c, &v, "croft.snapshot/v1", v.snapshots[v.snapshots_n - 1].label, &b, ret);
 	buf_addf(&b, "snapshot %s of %s\n", v.snapshots[v.snapshots_n - 1].label, v.name);
 	return told(c, &v, &b, ret);
 }
 
-int croft_env_restore(struct croft *c, const char *name, const char *label, char **ret)
+int croft_env_restore(
+	struct croft *c, const char *name, const char *label, enum croft_format f, char **ret)
 {
 	cleanup_buf struct buf b = BUF_INIT(REPORT_MAX);
 	cleanup_env struct env v;
@@ -158,11 +184,14 @@ int croft_env_restore(struct croft *c, const char *name, const char *label, char
 	env_init(&v);
 	if (env_open(&v, name, ENV_LOCK_WRITE, &c->err) < 0 || env_restore(&v, label, &c->err) < 0)
 		return -c->err.errnum;
+	if (f == CROFT_JSON)
+		return told_json(c, &v, "croft.restore/v1", label, &b, ret);
 	buf_addf(&b, "%s is as it was at snapshot %s\n", v.name, label);
 	return told(c, &v, &b, ret);
 }
 
-int croft_env_fork(struct croft *c, const char *name, const char *fresh, char **ret)
+int croft_env_fork(
+	struct croft *c, const char *name, const char *fresh, enum croft_format f, char **ret)
 {
 	cleanup_buf struct buf b = BUF_INIT(REPORT_MAX);
 	cleanup_env struct env v, n;
@@ -172,6 +201,10 @@ int croft_env_fork(struct croft *c, const char *name, const char *fresh, char **
 	env_init(&n);
 	if (env_open(&v, name, ENV_LOCK_WRITE, &c->err) < 0 || env_fork(&n, &v, fresh, &c->err) < 0)
 		return -c->err.errnum;
+	if (f == CROFT_JSON) {
+		env_report_json(&n, NULL, &b);
+		return give(c, &b, ret);
+	}
 	buf_addf(&b, "%s is a fork of %s\n", n.name, v.name);
 	return told(c, &v, &b, ret);
 }
