@@ -351,12 +351,34 @@ static int all_of_theirs(struct land_job *j, struct oid *from, struct err *e)
 	return rc;
 }
 
+/* Asked before anything is planned: git's own words for it come late, and fill half a screen. */
+static int check_identity(struct land_job *j, struct err *e)
+{
+	static const char *const who[] = {"GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(who); i++) {
+		const char *argv[] = {"var", who[i], NULL};
+		struct git_run run = {.argv = argv, .dir = j->v->workspace, .any_status = true};
+		int rc = git_run(&run, e);
+
+		if (rc < 0)
+			return rc;
+		if (run.status != 0)
+			return err_invalid(e,
+				"git does not know who you are; set it with: git config user.name "
+				"NAME and git config user.email MAIL");
+	}
+	return 0;
+}
+
 int land_make_commits(struct land_job *j, struct err *e)
 {
 	cleanup_changes struct changes rest = {0};
 	struct oid from = j->in.start;
-	int rc = 0;
+	int rc = check_identity(j, e);
 
+	if (rc < 0)
+		return rc;
 	j->in.landed = j->in.onto;
 	if (j->in.how == LAND_COMMIT)
 		rc = all_of_theirs(j, &from, e);
