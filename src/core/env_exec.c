@@ -3,6 +3,7 @@
 #include "core/env_exec.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -61,6 +62,22 @@ static void record(struct env *v, struct journal *j, struct receipt *r)
 		receipt_degrade(r, "%s", v->notes.v[i]);
 }
 
+/*
+ * The workspace of the host may have directories that the environment never had. What is in it is known only
+ * when it is staged: the sandbox's own sentence tells.
+ */
+static int explain(const struct env *v, const struct run_request *q, int r, struct err *e)
+{
+	cleanup_buf struct buf entering = BUF_INIT(PATH_MAX + 64);
+
+	buf_addf(&entering, "enter %s: %s", q->cwd, strerror(ENOENT));
+	if (str_eq(q->cwd, q->workspace) || !str_eq(e->msg, buf_str(&entering)))
+		return r;
+	return err_invalid(e,
+		"%s is not in environment %s; run it from %s, or from a directory that is", q->cwd,
+		v->name, q->workspace);
+}
+
 int env_exec(struct env *v, const struct env_exec *x, struct receipt *ret, struct err *e)
 {
 	struct run_request q = request_of(v, x);
@@ -89,6 +106,8 @@ int env_exec(struct env *v, const struct env_exec *x, struct receipt *ret, struc
 	}
 	if (r == 0)
 		r = run_command(ret, &q, e);
+	if (r < 0)
+		r = explain(v, &q, r, e);
 	if (r == 0 && !x->read_only)
 		record(v, &j, ret);
 	else if (r < 0)
