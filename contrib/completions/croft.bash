@@ -138,6 +138,7 @@ _croft() {
 		;;
 	status | log | snapshot | restore | fork | rm | compare | revert | discard)
 		local -A of=([status]="--json" [log]="--number --json" [rm]="--force --quiet" [compare]="--json"
+			[snapshot]="--json --quiet" [restore]="--json --quiet" [fork]="--json --quiet"
 			[revert]="--commit --json" [discard]="--undo")
 		if [[ $cur == -* ]]; then
 			COMPREPLY=($(compgen -W "${of[$command]} --help" -- "$cur"))
@@ -225,7 +226,7 @@ _croft() {
 		COMPREPLY=($(compgen -W "--json --help" -- "$cur"))
 		;;
 	prove)
-		COMPREPLY=($(compgen -W "--tier --only --control --json --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "--tier --only --control --list --json --help" -- "$cur"))
 		;;
 	esac
 }

@@ -97,12 +97,13 @@ complete -c croft -n '__fish_seen_subcommand_from policy why doctor prove' -l js
 complete -c croft -n '__fish_seen_subcommand_from trust' -l revoke -d 'Withdraw approval'
 complete -c croft -n '__fish_seen_subcommand_from prove' -l only -x -d 'One probe'
 complete -c croft -n '__fish_seen_subcommand_from prove' -l control -d 'Outside any sandbox'
+complete -c croft -n '__fish_seen_subcommand_from prove' -l list -d 'Name the probes'
 complete -c croft -n '__fish_seen_subcommand_from check explain diff trust' -F
 
 set -l named '__croft_is exec shell status log snapshot restore fork rm diff review compare apply revert discard replay'
 complete -c croft -n "$named" -a '(__croft_envs)' -d Environment
 complete -c croft -n "$named; or __croft_is new ls gc evidence" -s h -l help -d Help
-complete -c croft -n '__croft_is new ls status log gc diff review compare apply revert replay' -l json -d 'As JSON'
+complete -c croft -n '__croft_is new ls status log snapshot restore fork gc diff review compare apply revert replay' -l json -d 'As JSON'
 complete -c croft -n '__croft_is new' -l from -x -a '(git for-each-ref --format="%(refname:short)" refs/heads refs/tags 2>/dev/null)' -d 'Start from this commit'
 complete -c croft -n '__croft_is new' -l dirty -d 'With what is not committed'
 complete -c croft -n '__croft_is new' -l path -x -a '(__fish_complete_directories)' -d 'The project'

@@ -118,7 +118,7 @@ log)
 		"2:environment:($envs)"
 	;;
 snapshot | restore | fork)
-	_arguments '--help[help]' "2:environment:($envs)" '3:name:'
+	_arguments '--json[as JSON]' '--help[help]' "2:environment:($envs)" '3:name:'
 	;;
 rm)
 	_arguments '(-f --force)'{-f,--force}'[staged work, too]' '--help[help]' "*:environment:($envs)"
@@ -223,6 +223,6 @@ why | doctor)
 	_arguments '--json[as JSON]' '--help[help]'
 	;;
 prove)
-	_arguments '--tier[boundary]:tier:(auto namespace process)' '--only[one probe]:id:' '--control[outside any sandbox]' '--json[as JSON]' '--help[help]'
+	_arguments '--tier[boundary]:tier:(auto namespace process)' '--only[one probe]:id:' '--control[outside any sandbox]' '--list[name the probes]' '--json[as JSON]' '--help[help]'
 	;;
 esac

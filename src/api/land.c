@@ -96,7 +96,8 @@ static void show_where(const struct report *p, struct buf *out)
 		buf_adds(out, " on branch ");
 		str_show(out, p->branch, strlen(p->branch));
 	} else if (p->how == LAND_WORKTREE) {
-		buf_addf(out, " in %s, nothing committed", p->v->workspace);
+		buf_addf(out, " in %s%s", p->v->workspace,
+			p->v->repo.git_dir ? ", nothing committed" : "");
 	}
 	if (!p->dry_run && !oid_is_none(&r->commit))
 		buf_addf(out, ", commit %.12s", oid_hex(&r->commit).s);
@@ -119,12 +120,13 @@ static void report_text(const struct report *p, struct buf *out)
 	show_lines(out, &r->notes);
 	if (!r->paths.n || p->dry_run)
 		return;
-	if (str_eq(p->verb, "apply"))
-		buf_addf(out,
-			"look: git %s; take it back out: croft revert %s; evidence: croft log %s\n",
+	if (str_eq(p->verb, "apply") && p->v->repo.git_dir)
+		buf_addf(out, "look: git %s; ",
 			oid_is_none(&r->commit) ? "diff"
 			: p->branch             ? "log --all -1"
-						: "show",
+						: "show");
+	if (str_eq(p->verb, "apply"))
+		buf_addf(out, "take it back out: croft revert %s; evidence: croft log %s\n",
 			p->v->name, p->v->name);
 	else
 		buf_addf(out,

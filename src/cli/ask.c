@@ -71,12 +71,13 @@ int cmd_doctor(int argc, char **argv)
 
 int cmd_prove(int argc, char **argv)
 {
-	bool json = false, help = false, control = false;
+	bool json = false, help = false, control = false, list = false;
 	const char *tier = NULL, *only = NULL;
 	const struct opt opts[] = {{"json", 0, OPT_FLAG, &json}, {"help", 'h', OPT_FLAG, &help},
 		{"tier", 0, OPT_VALUE, &tier}, {"only", 0, OPT_VALUE, &only},
-		{"control", 0, OPT_FLAG, &control}};
-	int i = opt_parse("prove", argc, argv, opts, 5), code;
+		{"control", 0, OPT_FLAG, &control}, {"list", 0, OPT_FLAG, &list}};
+	char word[] = "probe", option[] = "--list", *names[] = {word, option, NULL};
+	int i = opt_parse("prove", argc, argv, opts, 6), code;
 	struct croft *c;
 	char *text = NULL;
 
@@ -84,17 +85,21 @@ int cmd_prove(int argc, char **argv)
 		return CROFT_EXIT_FAILED;
 	if (help) {
 		puts("usage: croft prove [--tier namespace|process] [--only ID] [--control] "
-		     "[--json]\n\n"
+		     "[--json]\n"
+		     "       croft prove --list\n\n"
 		     "Runs the known escapes, harmlessly and with bait of their own, against the "
 		     "boundary\n"
 		     "that croft run builds here. Exit 0 when every one was refused, 1 when one "
 		     "escaped.\n"
 		     "--control makes the same attempts outside any sandbox, where they should "
-		     "succeed.");
+		     "succeed.\n"
+		     "--list names them, for --only.");
 		return 0;
 	}
 	if (i < argc)
 		return cli_usage("prove", "takes no arguments");
+	if (list)
+		return croft_probe_main(2, names);
 	if (!(c = croft_new()))
 		return CROFT_EXIT_FAILED;
 	code = croft_prove(c, control ? "none" : tier, only, json ? CROFT_JSON : CROFT_TEXT, &text);

@@ -230,6 +230,38 @@ static int list_tree(struct diff *d, const char *git_dir, const char *const *pat
 	return 0;
 }
 
+static bool changed_at(const struct diff *d, const char *path)
+{
+	char *const one[] = {(char *)(uintptr_t)path};
+	const struct strlist only = {.v = (char **)(uintptr_t)one, .n = 1};
+
+	for (size_t i = 0; i < d->tree.n; i++)
+		if (diff_selects(&only, d->tree.v[i].path) ||
+			(d->tree.v[i].from && diff_selects(&only, d->tree.v[i].from)))
+			return true;
+	for (size_t i = 0; i < d->changes.n; i++)
+		if (d->changes.v[i].flags & (CHANGE_REFUSED | CHANGE_EMPTY_DIR) &&
+			diff_selects(&only, d->changes.v[i].path))
+			return true;
+	return false;
+}
+
+/* A path that was misspelt must not look like one that is as it was. */
+static int check_paths(const struct diff *d, struct err *e)
+{
+	for (size_t i = 0; i < d->paths.n; i++) {
+		cleanup_buf struct buf shown = BUF_INIT(1024);
+
+		if (changed_at(d, d->paths.v[i]))
+			continue;
+		str_show(&shown, d->paths.v[i], MIN_OF(strlen(d->paths.v[i]), 200u));
+		return err_invalid(e,
+			"nothing was changed at %s%s; croft diff --names %s lists what was",
+			buf_str(&shown), d->since ? " since the review" : "", d->name);
+	}
+	return 0;
+}
+
 int diff_open(struct diff *ret, struct env *v, enum diff_what what, bool since,
 	const char *const *paths, struct err *e)
 {
@@ -255,6 +287,8 @@ int diff_open(struct diff *ret, struct env *v, enum diff_what what, bool since,
 	for (size_t i = 0; i < d.paths.n; i++)
 		list[i] = d.paths.v[i];
 	r = list_tree(&d, v->repo.store, d.paths.n ? list : NULL, e);
+	if (r == 0)
+		r = check_paths(&d, e);
 	if (r < 0)
 		return r;
 	*ret = d;

@@ -545,7 +545,7 @@ int prove_run(const struct prove_options *o, struct buf *out, struct err *e)
 		return rc;
 	if (!any)
 		return err_invalid(
-			e, "no probe is named \"%s\"; croft probe --list names them", o->only);
+			e, "no probe is named \"%s\"; croft prove --list names them", o->only);
 	if (out->failed)
 		return err_set(e, ENOMEM, "write the report");
 	return (int)(p.control ? p.count[PROBE_HELD] + p.count[PROBE_FAILED]
