@@ -253,8 +253,8 @@ struct croft_apply_options {
 
 /*
  * Who wants to see a landing move: told before each file, and with done == total when it is whole. SIGINT,
- * SIGTERM, SIGHUP and SIGQUIT are held back in the calling thread from the first change on, and act when
- * everything is done or taken back: tell() is the last chance to say so.
+ * SIGTERM, SIGHUP and SIGQUIT are held back in the calling thread from then on, and act when everything is
+ * done or taken back: tell() is the last chance to say so.
  */
 void croft_on_progress(
 	struct croft *c, void (*tell)(void *arg, size_t done, size_t total), void *arg);

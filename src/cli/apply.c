@@ -122,8 +122,6 @@ static void show_progress(void *arg, size_t done, size_t total)
 	struct landing *l = arg;
 	long long now = now_ms();
 
-	if (!l->begun_ms)
-		l->begun_ms = now;
 	if (done == total) {
 		tell_end(l);
 		return;
@@ -138,7 +136,7 @@ static void show_progress(void *arg, size_t done, size_t total)
 static int run_apply(struct croft *c, struct apply_cmd *a, int n, char **words)
 {
 	int modes = a->commit + a->squash + a->patch, rc;
-	struct landing l = {.verb = "apply"};
+	struct landing l = {.verb = "apply", .begun_ms = now_ms()};
 	char *text = NULL;
 
 	if (n == 0)
@@ -161,7 +159,7 @@ static int run_apply(struct croft *c, struct apply_cmd *a, int n, char **words)
 
 static int run_revert(struct croft *c, struct apply_cmd *a, int n, char **words)
 {
-	struct landing l = {.verb = "revert"};
+	struct landing l = {.verb = "revert", .begun_ms = now_ms()};
 	char *text = NULL;
 	int rc;
 

@@ -5,8 +5,9 @@
  * Failure: up to the intent, nothing happened. From there on, a step that fails takes back what was
  *          done before it; once the ref has moved there is no way but forward, and what is left then
  *          (event, record) is left to recovery if it fails.
- * Signals: one that asks to end is held back from the lock of the index on, until everything is done or
- *          taken back: half a landing would be completed by whoever opens the environment next, unasked.
+ * Signals: one that asks to end stops the staging, and what was staged goes first. From the lock of the
+ *          index on it is held back until everything is done or taken back: half a landing would be
+ *          completed by whoever opens the environment next, unasked.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -51,6 +52,7 @@ void land_job_done(struct land_job *j)
 	changes_done(&j->sel);
 	land_intent_done(&j->in);
 	interrupt_release(&j->held);
+	interrupt_release(&j->watched);
 }
 
 /* ---- the lock of the checkout ---- */
@@ -240,8 +242,11 @@ int land_carry_out(struct land_job *j, struct err *e)
 	if ((rc = land_tip(j->v, e)) < 0)
 		return rc;
 	j->in.seq = j->v->tip.seq;
+	interrupt_watch(&j->watched);
 	rc = land_stage(j, e);
 	land_step("land.staged");
+	if (rc == 0)
+		rc = interrupt_check(e);
 	interrupt_hold(&j->held);
 	if (rc == 0)
 		rc = land_lock_index(j, e);

@@ -96,7 +96,8 @@ struct land_job {
 	int stage_fd; /* the landing directory */
 	int index_fd; /* the host's index.lock is ours */
 	struct git_reader *reader;
-	struct interrupt held; /* from the index lock on: no signal ends us in the middle */
+	struct interrupt watched; /* while contents are made ready: they go before a signal acts */
+	struct interrupt held;    /* from the index lock on: no signal ends us in the middle */
 	/* the directory that was opened last */
 	char *parent;
 	int parent_fd;

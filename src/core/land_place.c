@@ -181,14 +181,14 @@ int land_place(struct land_job *j, struct err *e)
 	for (size_t i = j->in.ops.n; rc == 0 && i-- > 0;) {
 		if (j->in.ops.v[i].new_mode)
 			continue;
-		land_told(j, done++);
+		land_told(j, (j->in.ops.n + done++) / 2);
 		rc = place_one(j, i, e);
 	}
 	land_forget_parent(j);
 	for (size_t i = 0; rc == 0 && i < j->in.ops.n; i++) {
 		if (!j->in.ops.v[i].new_mode)
 			continue;
-		land_told(j, done++);
+		land_told(j, (j->in.ops.n + done++) / 2);
 		rc = place_one(j, i, e);
 	}
 	land_forget_parent(j);

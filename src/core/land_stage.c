@@ -241,8 +241,12 @@ int land_stage(struct land_job *j, struct err *e)
 			rc = choose_place(j, &j->in.ops.v[i], st.st_dev, e);
 	if (rc == 0)
 		rc = note_beside(j, e);
-	for (size_t i = 0; rc == 0 && i < j->in.ops.n; i++)
-		rc = land_stage_one(j, &j->in.ops.v[i], i, e);
+	for (size_t i = 0; rc == 0 && i < j->in.ops.n; i++) {
+		land_told(j, i / 2); /* a file that is ready is half done */
+		rc = interrupt_check(e);
+		if (rc == 0)
+			rc = land_stage_one(j, &j->in.ops.v[i], i, e);
+	}
 	/* One flush of the file system costs less than one per file. */
 	if (rc == 0 && syncfs(j->stage_fd) < 0)
 		rc = err_set(e, errno, "write staged files to disk");

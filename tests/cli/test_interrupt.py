@@ -128,6 +128,24 @@ def test_interrupted_before_anything_is_touched(p):
 
 
 @test
+def test_interrupted_while_contents_are_made_ready(p):
+	"""Before the first file is touched there is a directory of contents: it goes, too."""
+	repository(p)
+	new(p)
+	work(p, "mkdir many; for i in $(seq 3000); do echo $i > many/$i; done")
+	before = look(p)
+	c = p.start("apply", "e")
+	try:
+		wait_for(lambda: leftovers(p) or c.poll() is not None, "it begins")
+		c.send_signal(signal.SIGINT)
+		equal(c.wait(DEADLINE_S), -signal.SIGINT, "how it ended")
+	finally:
+		end(c)
+	equal(leftovers(p), [], "left in the Git directory")
+	check(look(p) == before or len(os.listdir(os.path.join(p.ws, "many"))) == 3000, "half of it", look(p))
+
+
+@test
 def test_interrupted_landing_is_not_done_behind_the_users_back(p):
 	repository(p)
 	new(p)
