@@ -203,14 +203,24 @@ static bool names_a_repository(const char *var)
 	return str_starts(var, "GIT_TRACE");
 }
 
+/*
+ * Replacements and grafts show another history than the one that is there. What the store says, clean, and
+ * what is asked here must be the same, and nothing may be judged that is not what will be pushed.
+ */
 static bool own_environment(struct strlist *l, const struct git_run *r)
 {
+	static const char *const fixed[] = {"GIT_OPTIONAL_LOCKS=0", "GIT_PAGER=cat",
+		"GIT_NO_REPLACE_OBJECTS=1", "GIT_GRAFT_FILE=/nonexistent"};
+
 	for (char **v = environ; v && *v; v++)
 		if (!names_a_repository(*v) && !strlist_add(l, *v))
 			return false;
 	if (!r->interactive && !strlist_add(l, "GIT_TERMINAL_PROMPT=0"))
 		return false;
-	return strlist_add(l, "GIT_OPTIONAL_LOCKS=0") && strlist_add(l, "GIT_PAGER=cat");
+	for (size_t i = 0; i < ARRAY_SIZE(fixed); i++)
+		if (!strlist_add(l, fixed[i]))
+			return false;
+	return true;
 }
 
 /* Both lists end with NULL for exec. */

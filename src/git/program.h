@@ -8,7 +8,8 @@
  *                 no pager, no prompts, no replace refs, no lazy fetch, C locale; or
  *         as user in the user's own repository (git_dir NULL, chdir to `dir`), with the user's own
  *                 configuration and environment, for what is the user's: identity, signing, status,
- *                 push. Never on a directory that a sandbox can write; optional locks off; hooks off.
+ *                 push. Never on a directory that a sandbox can write; optional locks off; hooks off;
+ *                 no replace refs and no grafts, so that both ways see one history.
  * Limits: output is collected up to out->max (-EFBIG beyond) or goes to out_fd; standard error is kept
  *         for the message, at most 2 KiB, made printable.
  */

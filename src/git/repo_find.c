@@ -488,8 +488,7 @@ int repo_git(const struct repo *r, struct git_run *run, struct err *e)
 {
 	cleanup_buf struct buf ceiling = BUF_INIT(PATH_MAX + 64);
 	const char *slash = strrchr(r->workspace, '/');
-	/* The store knows no replacements: what is asked here must be what is read there. */
-	const char *env[] = {NULL, "GIT_NO_REPLACE_OBJECTS=1", NULL};
+	const char *env[] = {NULL, NULL};
 
 	/* Not what is around the workspace, should its own be gone in the meantime. */
 	buf_addf(&ceiling, "GIT_CEILING_DIRECTORIES=%.*s", (int)MAX_OF(slash - r->workspace, 1),
