@@ -26,6 +26,15 @@ void story_done(struct story *s)
 	*s = (struct story){0};
 }
 
+/* Numbers of a receipt are anybody's: a sum stays at the largest rather than turning into a small one. */
+static void add_number(int64_t *sum, const struct jnode *n)
+{
+	int64_t v;
+
+	if (jint(n, &v) && v > 0 && __builtin_add_overflow(*sum, v, sum))
+		*sum = INT64_MAX;
+}
+
 static int64_t number(const struct jnode *n, int64_t otherwise)
 {
 	int64_t v;
@@ -114,10 +123,10 @@ static int add_host(struct story *s, const struct jnode *n)
 		h = &v[s->hosts_n++];
 		*h = (struct story_host){.host = host, .port = port, .rule = jstr(jget(n, "rule"))};
 	}
-	h->connections += number(jget(n, "connections"), 0);
-	h->requests += number(jget(n, "requests"), 0);
-	h->up_b += number(jget(n, "up_b"), 0);
-	h->down_b += number(jget(n, "down_b"), 0);
+	add_number(&h->connections, jget(n, "connections"));
+	add_number(&h->requests, jget(n, "requests"));
+	add_number(&h->up_b, jget(n, "up_b"));
+	add_number(&h->down_b, jget(n, "down_b"));
 	return 0;
 }
 
@@ -165,7 +174,7 @@ static int add_command(struct story *s, size_t i)
 	jmilli(jget(jget(r, "usage"), "wall_ms"), &c->wall_us);
 	fill_test(c, x);
 	if (c->denials_lost > 0)
-		s->denials_lost += (uint64_t)c->denials_lost;
+		s->denials_lost = story_sum(s->denials_lost, (uint64_t)c->denials_lost);
 	for (size_t k = 0; k < jlen(denials) && x_r == 0; k++)
 		x_r = add_denial(s, c, jat(denials, k));
 	for (size_t k = 0; k < jlen(hosts) && x_r == 0; k++)

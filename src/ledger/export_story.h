@@ -83,6 +83,12 @@ struct story {
 	const char *agent, *model, *task, *parent, *base_commit, *base_tree, *policy, *workspace;
 };
 
+/* Counts come from receipts, which are anybody's: a sum stays at the largest instead of wrapping. */
+static inline uint64_t story_sum(uint64_t a, uint64_t b)
+{
+	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
 void story_done(struct story *s);
 #define cleanup_story __attribute__((cleanup(story_done)))
 /* The first max events (0: all) of what leads to tip; form only. */
