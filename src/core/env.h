@@ -134,6 +134,7 @@ struct env_new {
 	size_t args_n;
 	const char *agent, *model, *task;
 	const char *parent_id;                          /* of the environment it was forked from */
+	const char *parent_event;                       /* SHA-256 of the newest envelope there */
 	const char *policy_text, *policy_digest, *tier; /* for the ledger's first event */
 	void (*progress)(void *arg, unsigned percent);
 	void *progress_arg;

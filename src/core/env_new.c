@@ -281,6 +281,7 @@ int env_first_event(struct env *v, const struct env_new *n, struct err *e)
 		.model = v->model,
 		.task = v->task,
 		.parent_env = n->parent_id,
+		.parent_event = n->parent_event,
 		.croft_version = CROFT_VERSION,
 		.kernel = uname(&uts) == 0 ? uts.release : NULL};
 
@@ -407,7 +408,10 @@ int env_fork(struct env *ret, struct env *v, const char *name, struct err *e)
 	if (v->kind == ENV_COPY)
 		return err_refuse(
 			e, "environment %s is a plain copy and cannot be forked", v->name);
-	if ((r = fill(&c, &n, e)) == 0 && (r = exists_already(&c, name, e)) == 0 &&
+	/* Signed in the fork's first event, so that nothing done before can be left out afterwards. */
+	r = env_need_ledger(v, e);
+	n.parent_event = v->tip.envelope.hex;
+	if (r == 0 && (r = fill(&c, &n, e)) == 0 && (r = exists_already(&c, name, e)) == 0 &&
 		(r = make_directory(&c, e)) == 0)
 		r = env_push_layer(v, e); /* freezes what was the upper one */
 	if (r == 0 && (r = inherit(&c, v, e)) == 0 && (r = inherit_start(&c, v, e)) == 0 &&
