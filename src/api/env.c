@@ -148,13 +148,10 @@ static int told_json(struct croft *c, const struct env *v, const char *schema, c
 	json_str(&j, "name", v->name);
 	json_str(&j, "id", v->id);
 	json_str(&j, "snapshot", label);
-	json_array(&j, "notes");
-	for (size_t i = 0; i < v->notes.n; i++)
-		json_str(&j, NULL, v->notes.v[i]);
-	json_end(&j);
+	json_list(&j, "notes", &v->notes);
 	json_end(&j);
 	buf_addc(b, '\n');
-	return give(c, b, ret);
+	return api_give(c, 0, b, ret);
 }
 
 int croft_env_snapshot(

@@ -14,6 +14,9 @@
 #include "core/export.h"
 #include "os/path.h"
 
+#define WAY_STEPS_MAX 64u
+#define WAY_SEEN_MAX 256u
+
 const char *const gate_state_names[] = {"ignored", "merge", "untouched", "good", "bad"};
 static_assert(ARRAY_SIZE(gate_state_names) == GATE_STATE_NUM, "one name each");
 
@@ -26,105 +29,184 @@ void gate_result_done(struct gate_result *r)
 
 /* ------------------------------------------------------------------ where it comes from */
 
-static uint64_t seq_of(const struct gate_index *x, const struct gate_key *k)
+struct tracing {
+	const struct gate *gate;
+	struct gate_index *x;
+	struct gate_commit *c;
+	const char *today;
+	bool passing; /* only landings count that the gate lets pass */
+};
+
+static struct gate_from from_of(const struct gate_index *x, const struct gate_key *k)
 {
-	return x->envs[k->env].story.landings[k->landing].entry->seq;
+	return (struct gate_from){k->env, x->envs[k->env].story.landings[k->landing].entry->seq};
 }
 
-/* Note an environment and the landing; of two landings of one environment the later counts. */
-static bool add_from(const struct gate_index *x, struct gate_commit *c, const struct gate_key *k)
+/* Every landing is judged by itself: a later one of the same environment says nothing of it. */
+static bool add_from(struct tracing *t, const struct gate_key *k)
 {
-	uint64_t seq = seq_of(x, k);
+	const struct gate_from f = from_of(t->x, k);
+	struct gate_commit *c = t->c;
 
 	for (size_t i = 0; i < c->from_n; i++)
-		if (c->from[i].env == k->env) {
-			c->from[i].seq = MAX_OF(c->from[i].seq, seq);
+		if (c->from[i].env == f.env && c->from[i].seq == f.seq)
 			return true;
-		}
-	if (c->from_n == GATE_ENVS_MAX)
+	if (c->from_n == GATE_FROM_MAX)
 		return false;
-	c->from[c->from_n++] = (struct gate_from){k->env, seq};
+	c->from[c->from_n++] = f;
 	return true;
 }
 
-static bool match_whole(const struct gate_index *x, struct gate_commit *c)
+/* Looked at once; without memory it does not pass. */
+static bool passes(struct tracing *t, const struct gate_key *k)
 {
-	const struct oid_hex commit = oid_hex(&c->oid), tree = oid_hex(&c->tree);
-	const struct {
-		const char *letter, *value, *word;
-	} ways[] = {{"c", commit.s, "commit"}, {"t", tree.s, "tree"}, {"p", c->patch_id, "patch"}};
+	unsigned char *known = &t->x->envs[k->env].judged[k->landing];
+	const struct gate_from f = from_of(t->x, k);
+	cleanup_free struct gate_problems *p = *known ? NULL : calloc(1, sizeof(*p));
 
-	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
-		const struct gate_key *k;
-		char key[OID_HEX_MAX + 2];
-		size_t n;
-
-		if (!ways[i].value[0])
-			continue;
-		snprintf(key, sizeof(key), "%s%s", ways[i].letter, ways[i].value);
-		k = gate_index_find(x, key, &n);
-		if (!k)
-			continue;
-		c->matched = ways[i].word;
-		return add_from(x, c, &k[n - 1]);
+	if (p) {
+		gate_judge_landing(t->gate, t->x, &f, t->today, p);
+		*known = p->n ? 2 : 1;
 	}
-	return false;
+	return *known == 1;
 }
 
-static const struct gate_key *find_path(
-	const struct gate_index *x, const struct gate_path *p, size_t *ret_n)
+static bool same_file(const struct gate_file *a, const struct gate_file *b)
 {
-	cleanup_buf struct buf key = BUF_INIT(16384);
-
-	if (p->mode)
-		buf_addf(&key, "f%o %s %s", p->mode, oid_hex(&p->oid).s, p->path);
-	else
-		buf_addf(&key, "d%s", p->path);
-	return key.failed ? NULL : gate_index_find(x, buf_str(&key), ret_n);
-}
-
-/* Of several that landed the same file, one that the commit comes from anyway. */
-static const struct gate_key *choose(
-	const struct gate_commit *c, const struct gate_key *k, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		for (size_t f = 0; f < c->from_n; f++)
-			if (c->from[f].env == k[i].env)
-				return &k[i];
-	return &k[n - 1];
+	return a->mode == b->mode && (!a->mode || oid_eq(&a->oid, &b->oid));
 }
 
 /*
- * Squashes: every changed file is as some environment landed it. *ret_some: at least one is (a deletion
- * alone says nothing of who did it).
+ * May key i of a stretch be used? When one environment landed the same thing more than once, the newest
+ * time counts. Of several environments one that passes will do: what was landed is the same, and a
+ * stranger who says to have landed it, too, must not spoil it.
  */
-static bool match_files(const struct gate *g, const struct gate_index *x, struct gate_commit *c,
-	bool *ret_some, const char **ret_missing, size_t *ret_missing_n)
+static bool usable(struct tracing *t, const struct gate_key *k, size_t i, size_t n)
 {
-	size_t found = 0, missing = 0;
+	for (size_t o = i + 1; o < n && k[o].env == k[i].env; o++)
+		if (k[o].old_known == k[i].old_known && same_file(&k[o].old, &k[i].old))
+			return false;
+	return !t->passing || passes(t, &k[i]);
+}
 
-	for (size_t i = 0; i < c->paths_n; i++) {
-		const struct gate_path *p = &c->paths[i];
+static bool match_whole(struct tracing *t)
+{
+	struct gate_commit *c = t->c;
+	const struct oid_hex commit = oid_hex(&c->oid), from = oid_hex(&c->parent_tree),
+			     to = oid_hex(&c->tree);
+	const struct {
+		const char *letter, *a, *space, *b, *word;
+	} ways[] = {{"c", commit.s, "", "", "commit"}, {"t", from.s, " ", to.s, "tree"},
+		{"p", c->patch_id, "", "", "patch"}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
 		const struct gate_key *k;
-		size_t n = 0;
+		char key[2 * OID_HEX_MAX + 3];
+		size_t n;
 
-		if (gate_ignores_path(g, p->path))
+		if (!ways[i].a[0])
 			continue;
-		k = find_path(x, p, &n);
-		if (k && add_from(x, c, choose(c, k, n))) {
-			found++;
-			*ret_some |= p->mode != 0;
-			continue;
-		}
-		if (!missing++)
-			*ret_missing = p->path;
-	}
-	*ret_missing_n = missing;
-	if (found && !missing) {
-		c->matched = "files";
-		return true;
+		snprintf(key, sizeof(key), "%s%s%s%s", ways[i].letter, ways[i].a, ways[i].space,
+			ways[i].b);
+		k = gate_index_find(t->x, key, &n);
+		for (size_t at = k ? n : 0; at-- > 0;)
+			if (usable(t, k, at, n) && add_from(t, &k[at])) {
+				c->matched = ways[i].word;
+				return true;
+			}
 	}
 	return false;
+}
+
+/* The way of a file through landings, back from what the commit makes of it. */
+struct way {
+	const struct gate_path *path;
+	struct gate_file seen[WAY_SEEN_MAX];
+	size_t seen_n;
+};
+
+static bool seen(struct way *w, const struct gate_file *f)
+{
+	for (size_t i = 0; i < w->seen_n; i++)
+		if (same_file(&w->seen[i], f))
+			return true;
+	if (w->seen_n == WAY_SEEN_MAX)
+		return true; /* no further */
+	w->seen[w->seen_n++] = *f;
+	return false;
+}
+
+static const struct gate_key *find_file(
+	const struct gate_index *x, const char *path, const struct gate_file *f, size_t *ret_n)
+{
+	cleanup_buf struct buf key = BUF_INIT(GATE_KEY_MAX_B);
+
+	gate_file_key(&key, path, f);
+	*ret_n = 0;
+	return key.failed ? NULL : gate_index_find(x, buf_str(&key), ret_n);
+}
+
+/*
+ * Did landings bring the file from what it was before the commit to `at`, in one step or in several that were
+ * squashed? That it was landed at some time is not enough: it could be an old state put back.
+ */
+static bool came_to(struct tracing *t, struct way *w, const struct gate_file *at, unsigned depth)
+{
+	size_t n;
+	const struct gate_key *k = find_file(t->x, w->path->path, at, &n);
+
+	for (size_t i = n; k && i-- > 0;)
+		if (k[i].old_known && same_file(&k[i].old, &w->path->old) && usable(t, k, i, n))
+			return add_from(t, &k[i]);
+	if (depth == WAY_STEPS_MAX)
+		return false;
+	for (size_t i = n; k && i-- > 0;)
+		if (k[i].old_known && usable(t, k, i, n) && !seen(w, &k[i].old) &&
+			came_to(t, w, &k[i].old, depth + 1))
+			return add_from(t, &k[i]);
+	return false;
+}
+
+struct missing {
+	const char *first; /* path */
+	size_t n;
+	bool some; /* something is as an environment landed it: the commit is touched */
+};
+
+/* Every changed file changed as environments landed it. A deletion alone says nothing of who did it. */
+static bool match_files(struct tracing *t, struct missing *ret)
+{
+	size_t found = 0;
+
+	*ret = (struct missing){0};
+	for (size_t i = 0; i < t->c->paths_n; i++) {
+		const struct gate_path *p = &t->c->paths[i];
+		struct way w = {.path = p};
+		size_t n;
+
+		if (gate_ignores_path(t->gate, p->path))
+			continue;
+		ret->some |= p->new.mode &&find_file(t->x, p->path, &p->new, &n);
+		if (came_to(t, &w, &p->new, 1))
+			found++;
+		else if (!ret->n++)
+			ret->first = p->path;
+	}
+	if (!found || ret->n)
+		return false;
+	t->c->matched = "files";
+	return true;
+}
+
+/* By landings that pass, if it can be; else by any, so that it can be said what is wrong with them. */
+static bool trace(struct tracing *t, struct missing *ret)
+{
+	t->passing = true;
+	if (match_whole(t) || match_files(t, ret))
+		return true;
+	t->c->from_n = 0;
+	t->passing = false;
+	return match_whole(t) || match_files(t, ret);
 }
 
 static bool all_ignored(const struct gate *g, const struct gate_commit *c)
@@ -137,7 +219,7 @@ static bool all_ignored(const struct gate *g, const struct gate_commit *c)
 
 /* Why there is nothing: the trailer may name a ledger that is missing, bad or about something else. */
 static void no_evidence(const struct gate_index *x, struct gate_commit *c, const char *trailer,
-	size_t trailer_n, const char *missing, size_t missing_n)
+	size_t trailer_n, const struct missing *m)
 {
 	cleanup_buf struct buf shown = BUF_INIT(2048);
 	const struct gate_env *v = NULL;
@@ -156,17 +238,23 @@ static void no_evidence(const struct gate_index *x, struct gate_commit *c, const
 			gate_problem(&c->problems, GATE_BAD_EVIDENCE,
 				"event %llu of the evidence that it names is bad: %s",
 				(unsigned long long)v->verdict.bad_seq, v->verdict.why);
+		else if (v->foreign)
+			gate_problem(&c->problems, GATE_KEY,
+				"the evidence that it names is signed with the key %.16s…, which "
+				"the gate does not name",
+				v->verdict.key_id.hex);
 		else
 			gate_problem(&c->problems, GATE_NO_EVIDENCE,
 				"it names the environment %s, but is not what that landed",
 				buf_str(&shown));
 		return;
 	}
-	if (c->from_n && missing) {
-		str_show(&shown, missing, strnlen(missing, 200));
+	if (m->some && m->first) {
+		str_show(&shown, m->first, strnlen(m->first, 200));
 		gate_problem(&c->problems, GATE_NO_EVIDENCE,
-			"%zu of its files (the first: %s) are not as any environment landed them",
-			missing_n, buf_str(&shown));
+			"%zu of its files (the first: %s) changed otherwise than any environment "
+			"landed them",
+			m->n, buf_str(&shown));
 		return;
 	}
 	if (trailer)
@@ -176,34 +264,29 @@ static void no_evidence(const struct gate_index *x, struct gate_commit *c, const
 }
 
 void gate_trace(
-	const struct gate *g, const struct gate_index *x, struct gate_commit *c, const char *today)
+	const struct gate *g, struct gate_index *x, struct gate_commit *c, const char *today)
 {
-	const char *trailer, *missing = NULL;
-	size_t trailer_n = 0, missing_n = 0;
-	bool some = false, traced;
+	struct tracing t = {.gate = g, .x = x, .c = c, .today = today};
+	struct missing missing = {0};
+	const char *trailer;
+	size_t trailer_n = 0;
+	bool traced;
 
 	c->state = GATE_IGNORED;
 	if (gate_ignores_commit(g, oid_hex(&c->oid).s) || all_ignored(g, c))
 		return;
 	c->state = GATE_MERGE;
-	if (c->parents_n > 1 && c->paths_n == 0)
+	if (c->plain_merge)
 		return;
 	trailer = gate_trailer(g, c->message, &trailer_n);
-	traced = match_whole(x, c) || match_files(g, x, c, &some, &missing, &missing_n);
+	traced = trace(&t, &missing);
 	c->state = GATE_UNTOUCHED;
-	if (!trailer && !traced && !some && g->evidence != GATE_ALL)
+	if (!trailer && !traced && !missing.some && g->evidence != GATE_ALL)
 		return;
 	if (!traced)
-		no_evidence(x, c, trailer, trailer_n, missing, missing_n);
-	for (size_t i = 0; i < c->from_n && traced; i++) {
-		const struct gate_env *v = &x->envs[c->from[i].env];
-		const struct gate_facts f = {.verdict = &v->verdict,
-			.story = &v->story,
-			.landed_seq = c->from[i].seq,
-			.today = today};
-
-		gate_judge(g, &f, &c->problems);
-	}
+		no_evidence(x, c, trailer, trailer_n, &missing);
+	for (size_t i = 0; i < c->from_n && traced; i++)
+		gate_judge_landing(g, x, &c->from[i], today, &c->problems);
 	c->state = c->problems.n ? GATE_BAD : GATE_GOOD;
 }
 
@@ -240,7 +323,7 @@ int gate_check(struct gate_result *ret, const char *gate_file, const char *range
 	if (x == 0)
 		x = gate_commits_read(&r.commits, s.repo, range, e);
 	if (x == 0)
-		x = gate_index_make(&r.index, s.repo, e);
+		x = gate_index_make(&r.index, s.repo, &r.gate, e);
 	if (x < 0) {
 		gate_result_done(&r);
 		return x;

@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "core/gate.h"
 #include "core/land_impl.h"
 #include "core/land_ran.h"
 #include "croft.h"
@@ -40,17 +41,18 @@ void land_patch_id(struct land_job *j, const struct oid *a, const struct oid *b)
 {
 	cleanup_buf struct buf patch = BUF_INIT(PATCH_ID_MAX_B), id = BUF_INIT(4096);
 	struct oid_hex ha = oid_hex(a), hb = oid_hex(b);
-	const char *diff[] = {"diff-tree", "-r", "-p", ha.s, hb.s, NULL};
-	const char *stable[] = {"patch-id", "--stable", NULL};
+	const char *diff[] = {"diff-tree", "-r", GATE_PATCH_OPTIONS, ha.s, hb.s, NULL};
+	const char *ids[] = {"patch-id", GATE_PATCH_ID_OPTION, NULL};
 	struct git_run run = {.argv = diff, .git_dir = j->v->repo.store, .out = &patch};
 	struct err ignored = ERR_INIT;
 	struct oid o;
 	size_t n;
 
 	j->in.patch_id[0] = '\0';
-	if (git_run(&run, &ignored) < 0 || patch.len == 0)
+	if (git_version(&ignored) < GATE_PATCH_ID_GIT || git_run(&run, &ignored) < 0 ||
+		patch.len == 0 || memchr(patch.data, '\0', patch.len))
 		return;
-	run = (struct git_run){.argv = stable,
+	run = (struct git_run){.argv = ids,
 		.git_dir = j->v->repo.store,
 		.in = patch.data,
 		.in_n = patch.len,
@@ -64,15 +66,18 @@ void land_patch_id(struct land_job *j, const struct oid *a, const struct oid *b)
 
 /* ---- which blobs ---- */
 
-static void add_path(struct buf *out, const char *path, unsigned mode, const struct oid *o)
+static void add_path(
+	struct buf *out, const char *path, const struct land_side *old, const struct land_side *new)
 {
 	struct json w;
 
 	json_init(&w, out, false);
 	json_object(&w, NULL);
 	json_str(&w, "path", path);
-	json_strf(&w, "mode", "%06o", mode);
-	json_str(&w, "blob", oid_is_none(o) ? NULL : oid_hex(o).s);
+	json_strf(&w, "mode", "%06o", new->mode);
+	json_str(&w, "blob", oid_is_none(&new->oid) ? NULL : oid_hex(&new->oid).s);
+	json_strf(&w, "oldMode", "%06o", old->mode);
+	json_str(&w, "oldBlob", oid_is_none(&old->oid) ? NULL : oid_hex(&old->oid).s);
 	json_end(&w);
 	buf_addc(out, '\n');
 }
@@ -83,13 +88,18 @@ static bool list_paths(struct land_job *j, struct buf *out, size_t *ret_n)
 	cleanup_changes struct changes c = {0};
 	struct err ignored = ERR_INIT;
 
-	for (size_t i = 0; i < j->in.ops.n; i++)
-		add_path(out, j->in.ops.v[i].path, j->in.ops.v[i].new_mode, &j->in.ops.v[i].new);
+	for (size_t i = 0; i < j->in.ops.n; i++) {
+		const struct land_op *op = &j->in.ops.v[i];
+
+		add_path(out, op->path, &(struct land_side){op->old_mode, op->old},
+			&(struct land_side){op->new_mode, op->new});
+	}
 	*ret_n = j->in.ops.n;
 	if (j->in.ops.n == 0 && j->in.ref &&
 		land_diff(&j->v->repo, &j->in.onto, &j->in.landed, &c, &ignored) == 0) {
 		for (size_t i = 0; i < c.n; i++)
-			add_path(out, c.v[i].path, c.v[i].new_mode, &c.v[i].new);
+			add_path(out, c.v[i].path, &(struct land_side){c.v[i].old_mode, c.v[i].old},
+				&(struct land_side){c.v[i].new_mode, c.v[i].new});
 		*ret_n = c.n;
 	}
 	return !out->failed;

@@ -237,6 +237,7 @@ static void read_created(struct story *s, const struct ledger_entry *x)
 	s->model = jstr(jget(jget(p, "agent"), "model"));
 	s->task = jstr(jget(p, "task"));
 	s->parent = jstr(jget(jget(p, "parent"), "env"));
+	s->parent_event = jstr(jget(jget(jget(p, "parent"), "digest"), "sha256"));
 	s->base_commit = jstr(jget(jget(p, "base"), "gitCommit"));
 	s->base_tree = jstr(jget(jget(p, "base"), "gitTree"));
 	s->policy = jstr(jget(jget(jget(p, "policy"), "digest"), "sha256"));
@@ -271,19 +272,31 @@ static void add_landing(struct story *s, size_t i)
 		.paths = s->files[i] ? jdoc_root(s->files[i]) : NULL};
 }
 
+static unsigned mode_of(const struct jnode *n)
+{
+	const char *mode = jstr(n);
+
+	return mode ? (unsigned)strtoul(mode, NULL, 8) : 0;
+}
+
 int story_landed_files(const struct story_landing *l,
-	int (*visit)(void *arg, const char *path, unsigned mode, const char *oid), void *arg)
+	int (*visit)(void *arg, const struct story_path *p), void *arg)
 {
 	int r = 0;
 
 	for (size_t i = 0; i < jlen(l->paths) && r == 0; i++) {
 		const struct jnode *n = jat(l->paths, i);
-		const char *path = jstr(jget(n, "path")), *oid = jstr(jget(n, "blob")),
-			   *mode = jstr(jget(n, "mode"));
+		struct story_path p = {.path = jstr(jget(n, "path")),
+			.blob = jstr(jget(n, "blob")),
+			.old_blob = jstr(jget(n, "oldBlob")),
+			.old_known = jstr(jget(n, "oldMode")) != NULL};
 
-		if (path)
-			r = visit(arg, path, oid && mode ? (unsigned)strtoul(mode, NULL, 8) : 0,
-				oid ? oid : "");
+		if (p.blob)
+			p.mode = mode_of(jget(n, "mode"));
+		if (p.old_blob)
+			p.old_mode = mode_of(jget(n, "oldMode"));
+		if (p.path)
+			r = visit(arg, &p);
 	}
 	return r;
 }

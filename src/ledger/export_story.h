@@ -55,7 +55,14 @@ struct story_landing {
 	const char *onto;             /* the commit it landed on */
 	const char *start, *accepted; /* trees: what landed is the difference */
 	bool reviewed;
-	const struct jnode *paths; /* [{path, mode, blob}]: what each became; NULL: too many */
+	const struct jnode *paths; /* [{path, mode, blob, oldMode, oldBlob}]; NULL: too many */
+};
+
+/* One path of a landing: what it was and what it became. Mode 0 and NULL: not there. */
+struct story_path {
+	const char *path, *blob, *old_blob;
+	unsigned mode, old_mode;
+	bool old_known; /* the event says what was there before */
 };
 
 struct story_review {
@@ -81,6 +88,7 @@ struct story {
 	size_t reviews_n;
 	/* of the first event: claims, but for the trees */
 	const char *agent, *model, *task, *parent, *base_commit, *base_tree, *policy, *workspace;
+	const char *parent_event; /* SHA-256 of the envelope that was the parent's newest */
 };
 
 /* Counts come from receipts, which are anybody's: a sum stays at the largest instead of wrapping. */
@@ -96,9 +104,9 @@ int story_read(
 	struct story *ret, const struct repo *r, const struct oid *tip, size_t max, struct err *e);
 /* The workspace's tree when the event was written, or NULL. */
 const char *story_tree(const struct ledger_entry *x);
-/* What each path became: mode 0 and oid "" for what was deleted. Until visit returns non-zero. */
+/* Until visit returns non-zero. */
 int story_landed_files(const struct story_landing *l,
-	int (*visit)(void *arg, const char *path, unsigned mode, const char *oid), void *arg);
+	int (*visit)(void *arg, const struct story_path *p), void *arg);
 /* "cargo test --all", arguments quoted as a shell would need them; not escaped for display. */
 void story_argv(const struct story_command *c, struct buf *out);
 /* "[REDACTED]" and other marks in an argument: it cannot be run again. */

@@ -179,17 +179,19 @@ bool gate_ignores_path(const struct gate *g, const char *path)
 
 void gate_problem(struct gate_problems *p, enum gate_rule rule, const char *fmt, ...)
 {
+	struct gate_problem one = {.rule = rule};
 	va_list ap;
 
-	if (p->n == GATE_PROBLEMS_MAX) {
-		p->more++;
-		return;
-	}
-	p->v[p->n].rule = rule;
 	va_start(ap, fmt);
-	vsnprintf(p->v[p->n].text, sizeof(p->v[p->n].text), fmt, ap);
+	vsnprintf(one.text, sizeof(one.text), fmt, ap);
 	va_end(ap);
-	p->n++;
+	for (size_t i = 0; i < p->n; i++)
+		if (p->v[i].rule == rule && str_eq(p->v[i].text, one.text))
+			return;
+	if (p->n == GATE_PROBLEMS_MAX)
+		p->more++;
+	else
+		p->v[p->n++] = one;
 }
 
 /* ------------------------------------------------------------------ denials */
@@ -225,34 +227,46 @@ const struct gate_allow *gate_allows(const struct gate *g, const struct story *s
 	return NULL;
 }
 
+struct denied {
+	uint64_t n;
+	const struct story_denial *first;
+	bool expired; /* an approval is, of one of them */
+};
+
+/* Up to the landing; those that a receipt counted but could not keep can be approved by nobody. */
+static void count_denials(const struct gate *g, const struct gate_facts *f, struct denied *d)
+{
+	const struct story *s = f->story;
+	bool expired;
+
+	for (size_t i = 0; i < s->denials_n; i++) {
+		if (s->denials[i].seq > f->landed_seq ||
+			gate_allows(g, s, &s->denials[i], f->today, &expired))
+			continue;
+		d->expired |= expired;
+		d->first = d->first ? d->first : &s->denials[i];
+		d->n = story_sum(d->n, 1);
+	}
+	for (size_t i = 0; i < s->commands_n; i++)
+		if (s->commands[i].seq <= f->landed_seq && s->commands[i].denials_lost > 0)
+			d->n = story_sum(d->n, (uint64_t)s->commands[i].denials_lost);
+}
+
+/* Of all environments together: forking must not give a new allowance. */
 static void judge_denials(
 	const struct gate *g, const struct gate_facts *f, struct gate_problems *ret)
 {
-	const struct story_denial *first = NULL;
 	cleanup_buf struct buf shown = BUF_INIT(2048);
-	uint64_t n = 0, lost = 0;
-	bool expired, any_expired = false;
+	struct denied d = {0};
 
-	for (size_t i = 0; i < f->story->denials_n; i++) {
-		const struct story_denial *d = &f->story->denials[i];
-
-		if (d->seq > f->landed_seq || gate_allows(g, f->story, d, f->today, &expired))
-			continue;
-		any_expired |= expired;
-		first = first ? first : d;
-		n++;
-	}
-	for (size_t i = 0; i < f->story->commands_n; i++)
-		if (f->story->commands[i].seq <= f->landed_seq &&
-			f->story->commands[i].denials_lost > 0)
-			lost += (uint64_t)f->story->commands[i].denials_lost;
-	n += lost;
-	if (n <= g->max_denials)
+	for (; f; f = f->origin)
+		count_denials(g, f, &d);
+	if (d.n <= g->max_denials)
 		return;
-	if (first) {
-		const char *what = first->host && *first->host ? first->host : first->path;
+	if (d.first) {
+		const char *what = d.first->host && *d.first->host ? d.first->host : d.first->path;
 
-		buf_addf(&shown, "%s ", first->operation ? first->operation : "access");
+		buf_addf(&shown, "%s ", d.first->operation ? d.first->operation : "access");
 		str_show(&shown, what ? what : "?", what ? strnlen(what, 120) : 1);
 	} else {
 		buf_adds(&shown, "not kept by the receipt");
@@ -261,8 +275,8 @@ static void judge_denials(
 		"%" PRIu64 " denial%s that nobody approved (at most %" PRIu64
 		" may be), the first: "
 		"%s%s; look at them with croft log, and allow what is meant in allowed-denials",
-		n, n == 1 ? "" : "s", g->max_denials, buf_str(&shown),
-		any_expired ? "; an approval has expired" : "");
+		d.n, d.n == 1 ? "" : "s", g->max_denials, buf_str(&shown),
+		d.expired ? "; an approval has expired" : "");
 }
 
 /* ------------------------------------------------------------------ tests and review */
@@ -373,43 +387,62 @@ static void judge_review(const struct gate_facts *f, struct gate_problems *ret)
 
 /* ------------------------------------------------------------------ boundary */
 
+static void judge_command(const struct gate *g, const char *of, const struct story_command *c,
+	struct gate_problems *ret)
+{
+	cleanup_buf struct buf shown = BUF_INIT(1024);
+	const char *tier = c->tier ? c->tier : "unknown", *less;
+
+	str_show(&shown, tier, strnlen(tier, 64));
+	if (g->tiers.n && (!c->tier || !strlist_has(&g->tiers, c->tier)))
+		gate_problem(ret, GATE_TIER, "event %" PRIu64 "%s ran in the tier %s", c->seq, of,
+			buf_str(&shown));
+	if (!g->clean || (c->receipt && jlen(c->degradations) == 0))
+		return;
+	less = jstr(jat(c->degradations, 0));
+	less = less ? less : "its receipt is missing";
+	buf_reset(&shown);
+	str_show(&shown, less, strnlen(less, 200));
+	gate_problem(ret, GATE_DEGRADED, "event %" PRIu64 "%s ran with less protection: %s", c->seq,
+		of, buf_str(&shown));
+}
+
+/* Those of the environments that it was forked from are told apart by the environment's id. */
 static void judge_commands(
 	const struct gate *g, const struct gate_facts *f, struct gate_problems *ret)
 {
-	for (size_t i = 0; i < f->story->commands_n; i++) {
-		const struct story_command *c = &f->story->commands[i];
-		cleanup_buf struct buf shown = BUF_INIT(1024);
-		const char *less;
+	char of[64] = "";
 
-		if (c->seq > f->landed_seq)
-			continue;
-		str_show(&shown, c->tier ? c->tier : "unknown",
-			strnlen(c->tier ? c->tier : "unknown", 64));
-		if (g->tiers.n && (!c->tier || !strlist_has(&g->tiers, c->tier)))
-			gate_problem(ret, GATE_TIER, "event %" PRIu64 " ran in the tier %s", c->seq,
-				buf_str(&shown));
-		if (!g->clean || (c->receipt && jlen(c->degradations) == 0))
-			continue;
-		less = jstr(jat(c->degradations, 0));
-		buf_reset(&shown);
-		str_show(&shown, less ? less : "its receipt is missing",
-			strnlen(less ? less : "its receipt is missing", 200));
-		gate_problem(ret, GATE_DEGRADED, "event %" PRIu64 " ran with less protection: %s",
-			c->seq, buf_str(&shown));
+	for (; f; f = f->origin) {
+		for (size_t i = 0; i < f->story->commands_n; i++)
+			if (f->story->commands[i].seq <= f->landed_seq)
+				judge_command(g, of, &f->story->commands[i], ret);
+		if (f->origin)
+			snprintf(of, sizeof(of), " of %.16s, which it was forked from,",
+				f->origin->verdict->env_id);
 	}
+}
+
+bool gate_takes_key(const struct gate *g, const struct ledger_verdict *v)
+{
+	return !g->keys.n || strlist_has(&g->keys, v->key_id.hex);
 }
 
 void gate_judge(const struct gate *g, const struct gate_facts *f, struct gate_problems *ret)
 {
-	if (!f->verdict->good) {
-		gate_problem(ret, GATE_BAD_EVIDENCE, "event %" PRIu64 " of its evidence is bad: %s",
-			f->verdict->bad_seq, f->verdict->why);
-		return;
+	for (const struct gate_facts *o = f; o; o = o->origin) {
+		if (!o->verdict->good) {
+			gate_problem(ret, GATE_BAD_EVIDENCE,
+				"event %" PRIu64 " of the evidence of %.16s is bad: %s",
+				o->verdict->bad_seq, o->verdict->env_id, o->verdict->why);
+			return;
+		}
+		if (!gate_takes_key(g, o->verdict))
+			gate_problem(ret, GATE_KEY,
+				"its evidence is signed with the key %.16s…, which the gate does "
+				"not name",
+				o->verdict->key_id.hex);
 	}
-	if (g->keys.n && !strlist_has(&g->keys, f->verdict->key_id.hex))
-		gate_problem(ret, GATE_KEY,
-			"its evidence is signed with the key %.16s…, which the gate does not name",
-			f->verdict->key_id.hex);
 	judge_denials(g, f, ret);
 	if (g->tests)
 		judge_tests(f, ret);

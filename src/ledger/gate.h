@@ -89,17 +89,24 @@ struct gate_problems {
 	size_t n;
 	size_t more; /* beyond the maximum */
 };
+/* The same sentence is kept once. */
 void gate_problem(struct gate_problems *p, enum gate_rule rule, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* What is asked of one environment up to the landing that a commit comes from. */
+/*
+ * What is asked of one environment up to the landing that a commit comes from. A fork begins with what was
+ * done where it was forked, so denials and commands of its origins up to there count as its own. Tests
+ * and reviews do not: they are about what landed, which the fork has to show for itself.
+ */
 struct gate_facts {
 	const struct ledger_verdict *verdict;
 	const struct story *story;
-	uint64_t landed_seq; /* events up to and with this one count */
-	const char *today;   /* "2026-01-31" */
+	uint64_t landed_seq;             /* events up to and with this one count */
+	const char *today;               /* "2026-01-31" */
+	const struct gate_facts *origin; /* it was forked from there; NULL: from nothing */
 };
 void gate_judge(const struct gate *g, const struct gate_facts *f, struct gate_problems *ret);
+bool gate_takes_key(const struct gate *g, const struct ledger_verdict *v);
 /* Is this denial one that the gate has allowed, and not too long ago? */
 const struct gate_allow *gate_allows(const struct gate *g, const struct story *s,
 	const struct story_denial *d, const char *today, bool *ret_expired);

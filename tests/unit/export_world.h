@@ -37,6 +37,8 @@ static inline bool world_append(struct world *w, enum event_kind kind, const cha
 {
 	struct ledger_event ev = world_event(kind, "", (long)w->tip.seq);
 
+	if (w->env_id)
+		ev.env_id = w->env_id;
 	ev.predicate_type = type;
 	ev.predicate = predicate;
 	ev.subjects[0].value = tree;

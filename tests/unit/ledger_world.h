@@ -24,6 +24,7 @@ struct world {
 	struct repo repo;
 	struct ledger_key key;
 	struct ledger_tip tip;
+	const char *env_id; /* NULL: WORLD_ENV */
 	struct err e;
 };
 

@@ -7,6 +7,10 @@
 
 #define GIT "git -c user.name=u -c user.email=u@example.org -c commit.gpgsign=false "
 #define TODAY "2026-06-15"
+/* A line of paths.jsonl. */
+#define ADDED                                                                                      \
+	"{\"path\":\"%s\",\"mode\":\"100644\",\"blob\":\"%s\",\"oldMode\":\"000000\","             \
+	"\"oldBlob\":null}\n"
 
 static bool make_gate(struct gate *g, const char *text)
 {
@@ -29,7 +33,7 @@ static enum gate_state judge(struct world *w, const char *gate, int *ret_rule, c
 
 	*ret_rule = -1;
 	if (!make_gate(&g, gate) || gate_commits_read(&c, &w->repo, "HEAD", &w->e) < 0 ||
-		gate_index_make(&x, &w->repo, &w->e) < 0) {
+		gate_index_make(&x, &w->repo, &g, &w->e) < 0) {
 		printf("# %s\n", w->e.msg);
 		return GATE_STATE_NUM;
 	}
@@ -61,15 +65,13 @@ static bool land_head(struct world *w, const char *accepted, bool reviewed)
 	char *commit = world_ask(w, "git rev-parse HEAD"),
 	     *tree = world_ask(w, "git rev-parse HEAD:"),
 	     *onto = world_ask(w, "git rev-parse HEAD^"),
-	     *patch =
-		     world_ask(w, "git diff-tree -p HEAD^ HEAD | git patch-id --stable | cut -d' ' "
-				  "-f1"),
+	     *patch = world_ask(w, "git diff-tree -p --full-index HEAD^ HEAD | git patch-id "
+				   "--verbatim | cut -d' ' -f1"),
 	     *blob = world_ask(w, "git rev-parse HEAD:b");
 	char line[256];
 	bool ok;
 
-	snprintf(
-		line, sizeof(line), "{\"path\":\"b\",\"mode\":\"100644\",\"blob\":\"%s\"}\n", blob);
+	snprintf(line, sizeof(line), ADDED, "b", blob);
 	ok = world_landed(w, tree, commit, onto, patch, accepted ? accepted : tree, reviewed, line);
 	free(commit);
 	free(tree);
@@ -123,8 +125,7 @@ TEST(traced_by_every_way)
 		CHECK_INT(world_sh(&w, script), 0);
 		if (i == 3) {
 			blob = world_ask(&w, "git rev-parse HEAD:c");
-			snprintf(line, sizeof(line),
-				"{\"path\":\"c\",\"mode\":\"100644\",\"blob\":\"%s\"}\n", blob);
+			snprintf(line, sizeof(line), ADDED, "c", blob);
 			free(blob);
 			/* Without it the commit is traced in part only. */
 			CHECK_INT(judge(&w, PLAIN, &rule, &by), GATE_BAD);
@@ -188,18 +189,136 @@ TEST(a_ledger_under_another_name)
 
 TEST(keys)
 {
-	char gate[256];
+	char gate[256], all[256];
 	const char *by;
 	int rule;
 	WORLD(w, "");
 
-	CHECK(make_commits(&w, "agent"));
+	CHECK(make_commits(&w, "agent\n\nCroft-Env: " WORLD_ENV));
 	CHECK(world_created(&w) && land_head(&w, NULL, false));
 	snprintf(gate, sizeof(gate), "version: 1\nrequire: {keys: [%s]}\n", w.key.id.hex);
 	CHECK_INT(judge(&w, gate, &rule, &by), GATE_GOOD);
 	gate[strlen(gate) - 5] = gate[strlen(gate) - 5] == '0' ? '1' : '0';
 	CHECK_INT(judge(&w, gate, &rule, &by), GATE_BAD);
 	CHECK_INT(rule, GATE_KEY);
+	/* A commit that says nothing is not made an agent's by what a stranger signs. */
+	CHECK_INT(world_sh(&w, "cd repo && " GIT "commit -q --amend -m 'by hand'"), 0);
+	CHECK_INT(judge(&w, gate, &rule, &by), GATE_UNTOUCHED);
+	snprintf(all, sizeof(all), "version: 1\nrequire: {evidence: all, keys: [%.*s]}\n", 64,
+		strchr(gate, '[') + 1);
+	CHECK_INT(judge(&w, all, &rule, &by), GATE_BAD);
+	CHECK_INT(rule, GATE_NO_EVIDENCE);
+}
+
+/* The same repository with a ledger of another environment, signed with the same key. */
+static void world_other(struct world *w, const char *id)
+{
+	w->tip = (struct ledger_tip){0};
+	w->env_id = id;
+}
+
+#define OTHER_ENV "00000000000000ff"
+
+TEST(a_ledger_that_cannot_be_told)
+{
+	const char *by;
+	int rule;
+	WORLD(w, "");
+
+	CHECK(make_commits(&w, "agent"));
+	CHECK(world_created(&w) && land_head(&w, NULL, false));
+	world_other(&w, OTHER_ENV);
+	CHECK(world_created(&w));
+	CHECK(world_append(&w, EVENT_EXEC, PREDICATE_TRACE, "\"treeAfter\":\"x\"", TREE_A,
+		"receipt.json", "{"));
+	CHECK_INT(judge(&w, PLAIN, &rule, &by), GATE_GOOD);
+	/* Who names it is told. */
+	CHECK_INT(world_sh(&w, "cd repo && echo c > c && git add c && " GIT
+			       "commit -qm 'x\n\nCroft-Env: " OTHER_ENV "'"),
+		0);
+	CHECK_INT(judge(&w, PLAIN, &rule, &by), GATE_BAD);
+	CHECK_INT(rule, GATE_BAD_EVIDENCE);
+}
+
+TEST(of_two_that_landed_it_a_good_one_counts)
+{
+	static const char *const ids[] = {"00000000000000ff", "ff00000000000000"};
+	const char *by;
+	int rule;
+
+	for (size_t i = 0; i < 2; i++) {
+		WORLD(w, "");
+
+		CHECK(make_commits(&w, "agent"));
+		CHECK(world_created(&w) && land_head(&w, NULL, false));
+		CHECK_INT(judge(&w, PLAIN, &rule, &by), GATE_GOOD);
+		world_other(&w, ids[i]);
+		CHECK(world_created(&w) && world_exec(&w, TREE_B, NULL, "namespace", "/x") &&
+			land_head(&w, NULL, false));
+		CHECK_INT(judge(&w, PLAIN, &rule, &by), GATE_GOOD);
+		CHECK_STR(by, "commit");
+		/* The good one gone, the other has to answer for it. */
+		CHECK_INT(world_sh(&w, "cd repo && git update-ref -d " WORLD_REF), 0);
+		CHECK_INT(judge(&w, PLAIN, &rule, &by), GATE_BAD);
+		CHECK_INT(rule, GATE_DENIALS);
+	}
+}
+
+/* An old ledger does not say what was there before: a commit is touched by it, and not proved. */
+TEST(a_file_from_nowhere)
+{
+	char *blob, line[256];
+	const char *by;
+	int rule;
+	WORLD(w, "");
+
+	CHECK(make_commits(&w, "agent") && world_created(&w));
+	blob = world_ask(&w, "git rev-parse HEAD:b");
+	snprintf(
+		line, sizeof(line), "{\"path\":\"b\",\"mode\":\"100644\",\"blob\":\"%s\"}\n", blob);
+	CHECK(world_landed(&w, TREE_B, NULL, NULL, NULL, TREE_B, false, line));
+	CHECK_INT(judge(&w, PLAIN, &rule, &by), GATE_BAD);
+	CHECK_INT(rule, GATE_NO_EVIDENCE);
+	snprintf(line, sizeof(line), ADDED, "b", blob);
+	free(blob);
+	CHECK(world_landed(&w, TREE_B, NULL, NULL, NULL, TREE_B, false, line));
+	CHECK_INT(judge(&w, PLAIN, &rule, &by), GATE_GOOD);
+	CHECK_STR(by, "files");
+}
+
+#define HOST                                                                                       \
+	"{\"host\":\"h\",\"port\":1,\"connections\":9223372036854775807,\"up_b\":-5,"              \
+	"\"requests\":7}"
+
+/* Numbers as large as they can be written do not add up to small ones. */
+TEST(sums_stay_large)
+{
+	/* Together, one more than a count can hold. */
+	static const char *const lost[] = {"9223372036854775807", "9223372036854775807", "2"};
+	cleanup_story struct story s = {0};
+	const char *by;
+	int rule;
+	WORLD(w, "");
+
+	CHECK(make_commits(&w, "agent") && world_created(&w));
+	for (int i = 0; i < 3; i++) {
+		char receipt[1024];
+
+		snprintf(receipt, sizeof(receipt),
+			"{\"tier\":\"namespace\",\"degradations\":[],\"network\":{\"hosts\":[" HOST
+			"," HOST "]},\"denials\":[],\"denials_beyond_limit\":%s}",
+			lost[i]);
+		CHECK(world_append(&w, EVENT_EXEC, PREDICATE_TRACE, "\"treeAfter\":\"x\"", TREE_A,
+			"receipt.json", receipt));
+	}
+	CHECK_INT(story_read(&s, &w.repo, &w.tip.commit, 0, &w.e), 0);
+	CHECK(s.denials_lost == UINT64_MAX);
+	CHECK_INT(s.hosts_n, 1);
+	CHECK(s.hosts[0].connections == INT64_MAX && s.hosts[0].up_b == 0);
+	CHECK_INT(s.hosts[0].requests, 42);
+	CHECK(land_head(&w, NULL, false));
+	CHECK_INT(judge(&w, "version: 1\nrequire: {max-denials: 1000}\n", &rule, &by), GATE_BAD);
+	CHECK_INT(rule, GATE_DENIALS);
 }
 
 #define TESTS "version: 1\nrequire: {tests: passed}\n"
