@@ -200,7 +200,7 @@ int croft_env_fork(
 		return -c->err.errnum;
 	if (f == CROFT_JSON) {
 		env_report_json(&n, NULL, &b);
-		return give(c, &b, ret);
+		return api_give(c, 0, &b, ret);
 	}
 	buf_addf(&b, "%s is a fork of %s\n", n.name, v.name);
 	return told(c, &v, &b, ret);
