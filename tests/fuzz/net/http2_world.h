@@ -210,15 +210,16 @@ static void world_asked(void *arg)
 	free(a);
 }
 
-/* A person who says yes to "/ask/y…". */
+/* A person who says yes to "/ask/y…"; the rule is about "/ask" itself as well. */
 struct ask *ask_start(
 	struct flow *f, const char *method, const char *path, ask_done *done, void *arg)
 {
 	struct ask *a = calloc(1, sizeof(*a));
 
-	MUST(a && strncmp(path, "/ask/", 5) == 0);
-	*a = (struct ask){
-		.done = done, .arg = arg, .effect = path[5] == 'y' ? NET_ALLOW : NET_DENY};
+	MUST(a && strncmp(path, "/ask", 4) == 0 && strchr("/?", path[4]));
+	*a = (struct ask){.done = done,
+		.arg = arg,
+		.effect = strncmp(path, "/ask/y", 6) == 0 ? NET_ALLOW : NET_DENY};
 	loop_later(f->gw->loop, world_asked, a);
 	return a;
 }
