@@ -87,7 +87,7 @@ def test_diff_of_a_path_without_changes(p):
 def test_no_such_environment_to_replay(p):
 	repository(p)
 	for args in (("replay", "nosuch"), ("replay", "0123456789abcdef"), ("evidence", "export", "nosuch", "b")):
-		lacks(refused(p.croft(*args), "there is no environment"), "No such file", "the sentence")
+		lacks(refused(p.croft(*args), "there is no evidence of"), "No such file", "the sentence")
 
 
 @test
