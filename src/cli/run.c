@@ -54,8 +54,11 @@ static int open_json(struct croft_env *env, const char *name, struct json_out *r
 
 static int write_json(struct croft *c, struct json_out *o, struct croft_receipt *r)
 {
-	const char *text = croft_receipt_json(r);
+	const char *text;
 
+	if (!o->file && o->fd < 0)
+		return 0;
+	text = croft_receipt_json(r);
 	if (o->file && croft_output_write(o->file, text) < 0)
 		return cli_fail(c);
 	for (size_t n = strlen(text); o->fd >= 0 && n > 0;) {

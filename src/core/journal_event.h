@@ -15,7 +15,7 @@ int journal_seal(
 	struct journal *j, struct env *v, struct receipt *r, struct buf *ret, struct err *e);
 /* Is this all that was sealed? A power cut may have torn it. */
 bool journal_is_whole(const struct buf *sealed);
-/* Append the event that was sealed. */
+/* Append the event that was sealed, and is whole. */
 int journal_event(struct env *v, const char *run_id, const struct buf *sealed, struct err *e);
 /* A command whose supervisor died, or (why, else NULL) whose record could not be taken: what is known. */
 int journal_interrupted(
