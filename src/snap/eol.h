@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define EOL_CONVERT_MAX_B ((size_t)256 << 20) /* larger files are taken as they are */
+#define EOL_CONVERT_MAX_B ((size_t)256 << 20) /* larger ones that would change are refused */
 
 enum eol_action {
 	EOL_RAW,  /* bytes as they are */

@@ -185,14 +185,39 @@ static bool old_has_crlf(struct contents *c, const struct item *it)
 	return !eol_is_binary(buf_str(&b), b.len) && eol_has_crlf(buf_str(&b), b.len);
 }
 
-/* 1: named with its line endings changed; 0: take it raw. */
+/*
+ * Would the line endings of a file that is too large to be held be changed? Looked for in pieces: what has
+ * no CRLF stays as it is, and so does what Git takes for binary, of which a NUL is a sure sign.
+ */
+static bool large_would_change(int fd, enum eol_action action)
+{
+	char piece[65536];
+	bool crlf = false, cr = false;
+	ssize_t n;
+
+	while ((n = read(fd, piece, sizeof(piece))) > 0) {
+		if (action == EOL_AUTO && memchr(piece, '\0', (size_t)n))
+			return false;
+		crlf = crlf || (cr && piece[0] == '\n') || eol_has_crlf(piece, (size_t)n);
+		cr = piece[n - 1] == '\r';
+	}
+	return n < 0 || crlf;
+}
+
+/* 1: named with its line endings changed, or refused; 0: take it raw. */
 static int write_converted(struct contents *c, struct item *it, int fd)
 {
 	cleanup_buf struct buf b = BUF_INIT(EOL_CONVERT_MAX_B);
 	size_t n;
 	int r;
 
-	if ((uint64_t)it->st.st_size > EOL_CONVERT_MAX_B || file_read_fd(fd, &b) < 0)
+	if ((uint64_t)it->st.st_size > EOL_CONVERT_MAX_B) {
+		if (!large_would_change(fd, it->eol.action))
+			return 0;
+		it->flags |= CHANGE_TOO_LARGE;
+		return 1;
+	}
+	if (file_read_fd(fd, &b) < 0)
 		return 0;
 	if (b.len == 0 || !eol_has_crlf(b.data, b.len))
 		return 0;
@@ -203,7 +228,7 @@ static int write_converted(struct contents *c, struct item *it, int fd)
 	return r < 0 ? r : 1;
 }
 
-/* git stores it: ident and encodings. 1: done; 0: take it raw. */
+/* git stores it: ident and encodings. 1: done; 0: git cannot. */
 static int write_by_git(struct contents *c, struct item *it, int fd)
 {
 	cleanup_buf struct buf out = BUF_INIT(256);
@@ -258,13 +283,15 @@ static int write_content(struct contents *c, struct item *it, int fd)
 	}
 	if (!may_read(c->w, it->st.st_size))
 		return 0;
-	if (it->eol.by_git)
-		r = write_by_git(c, it, fd);
-	else if (it->eol.action != EOL_RAW)
+	if (it->eol.by_git && (r = write_by_git(c, it, fd)) == 0) {
+		it->flags |= CHANGE_UNREADABLE; /* nor could git add */
+		return 0;
+	}
+	if (r == 0 && it->eol.action != EOL_RAW)
 		r = write_converted(c, it, fd);
 	if (r == 0)
 		r = git_write_file(c->store, fd, &it->new, c->w->e);
-	it->named = r >= 0;
+	it->named = r >= 0 && !(it->flags & CHANGE_TOO_LARGE);
 	return r < 0 ? r : 0;
 }
 

@@ -534,6 +534,40 @@ TEST(what_git_converts_is_bounded)
 	CHECK_INT(c.v[1].flags, 0);
 }
 
+/* Too large to be held: what Git would store otherwise than it lies there is refused, the rest is taken. */
+TEST(large_files_whose_line_endings_would_change)
+{
+	cleanup_made struct made m = {0};
+	cleanup_changes struct changes c = {0};
+	struct git_store names = {.objects_fd = -1};
+	struct err e = ERR_INIT;
+	int layer;
+
+	CHECK(world_make());
+	CHECK(world_sh("git init -q eols; cd eols; printf '*.txt text\\n*.auto text=auto\\n' > "
+		       ".gitattributes; git add -A; git commit -qm 1") == 0);
+	GET(&m, "eols");
+	layer = world_dir("eols.l");
+	CHECK(world_sh("cd eols.l; for f in a.txt b.txt c.auto; do truncate -s 268435457 $f; done; "
+		       "printf 'a\\r\\n' >> a.txt; echo a >> b.txt; printf 'a\\r\\n' >> c.auto") ==
+		0);
+	struct scan s = {.repo = &m.repo,
+		.layers = &layer,
+		.layers_n = 1,
+		.start = m.base.trees,
+		.live_fd = -1,
+		.ignore_tree = m.base.tree,
+		.store = &names,
+		.cache_fd = -1};
+	CHECK(scan_layers(&c, &s, &e) == 0);
+	close(layer);
+	CHECK_INT(c.n, 3);
+	CHECK_INT(c.v[0].flags, CHANGE_TOO_LARGE);
+	CHECK_INT(c.v[1].flags, 0);
+	CHECK_INT(c.v[2].flags, 0);
+	CHECK(oid_is_none(&c.v[0].new) && !oid_is_none(&c.v[1].new) && !oid_is_none(&c.v[2].new));
+}
+
 TEST(ignored_files_are_found_and_copied)
 {
 	cleanup_made struct made m = {0};
