@@ -187,6 +187,7 @@ int env_restore(struct env *v, const char *label, struct err *e)
 	}
 	if (!strlist_copy(&v->layers, &s->layers))
 		return err_set(e, ENOMEM, "restore");
+	v->state = ENV_OPEN; /* whatever had become of other work */
 	if (env_push_layer(v, e) < 0 || env_save(v, e) < 0)
 		return -e->errnum;
 	if (saved[0]) {

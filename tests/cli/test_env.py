@@ -168,6 +168,20 @@ def test_forks_are_independent(p):
 
 
 @test
+def test_what_is_restored_after_a_discard_can_land(p):
+	repository(p)
+	new(p)
+	work(p, "echo kept > kept")
+	p.croft("snapshot", "e", "s").exits(0)
+	p.croft("discard", "e").exits(0)
+	contains(text(p.croft("apply", "e").exits(125).err), "was discarded")
+	p.croft("restore", "e", "s").exits(0)
+	equal(status(p)["state"], "open", "the state")
+	p.croft("apply", "e").exits(0)
+	equal(p.read("kept"), b"kept\n", "landed")
+
+
+@test
 def test_discard_is_undone(p):
 	repository(p)
 	new(p)
