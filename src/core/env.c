@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +24,9 @@
 #include "ledger/statement.h"
 #include "os/path.h"
 #include "snap/scan.h"
+
+#define LOCK_WAIT_MS 10
+#define LOCK_TRIES 500 /* five seconds in all, and only after somebody who was killed */
 
 bool env_name_good(const char *name)
 {
@@ -126,24 +131,51 @@ static void show_name(const char *name, struct buf *out)
 }
 
 /* Whoever holds the lock wrote who it is. */
+static void read_holder(int fd, char ret[16])
+{
+	ssize_t n = pread(fd, ret, 15, 0);
+
+	ret[n > 0 ? n : 0] = '\0';
+	ret[strspn(ret, "0123456789")] = '\0';
+}
+
 static int say_busy(int fd, const char *name, struct err *e)
 {
-	char who[64] = "";
-	ssize_t n = pread(fd, who, sizeof(who) - 1, 0);
+	char who[16];
 
-	who[n > 0 ? n : 0] = '\0';
-	who[strspn(who, "0123456789")] = '\0';
+	read_holder(fd, who);
 	return err_refuse(e,
 		"environment %s is in use%s%s; wait for that command to end, or look without "
 		"changing anything with: croft shell --read-only %s",
 		name, who[0] ? " by process " : "", who, name);
 }
 
+/* Who held it was killed: its sandbox goes, too, but not in the same moment, and holds it until then. */
+static bool holder_is_gone(int fd)
+{
+	char who[16];
+	uint64_t pid;
+
+	read_holder(fd, who);
+	return str_u64(who, INT_MAX, &pid) && pid > 0 && kill((pid_t)pid, 0) < 0 && errno == ESRCH;
+}
+
+static int hold_lock(int fd)
+{
+	int r = flock(fd, LOCK_EX | LOCK_NB) < 0 ? -errno : 0;
+
+	for (int tries = 0; r == -EWOULDBLOCK && tries < LOCK_TRIES && holder_is_gone(fd); tries++) {
+		poll(NULL, 0, LOCK_WAIT_MS);
+		r = flock(fd, LOCK_EX | LOCK_NB) < 0 ? -errno : 0;
+	}
+	return r;
+}
+
 static int take_lock(struct env *v, const char *name, enum env_lock lock, struct err *e)
 {
 	struct stat st;
 	char pid[32];
-	int n;
+	int n, r;
 
 	/* Readers need none: the record is replaced whole, and layers only ever grow. */
 	if (lock < ENV_LOCK_WRITE)
@@ -151,12 +183,14 @@ static int take_lock(struct env *v, const char *name, enum env_lock lock, struct
 	v->lock_fd = openat(v->dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (v->lock_fd < 0)
 		return err_set(e, errno, "lock environment %s", name);
-	if (flock(v->lock_fd, LOCK_EX | LOCK_NB) < 0)
-		return errno == EWOULDBLOCK ? say_busy(v->lock_fd, name, e)
-					    : err_set(e, errno, "lock environment %s", name);
+	r = hold_lock(v->lock_fd);
+	if (r < 0)
+		return r == -EWOULDBLOCK ? say_busy(v->lock_fd, name, e)
+					 : err_set(e, -r, "lock environment %s", name);
 	/* Always as long: a truncation costs more than the whole opening. */
 	n = snprintf(pid, sizeof(pid), "%-10d\n", getpid());
-	if (fstat(v->lock_fd, &st) < 0 || (st.st_size > n && ftruncate(v->lock_fd, 0) < 0) ||
+	if (fstat(v->lock_fd, &st) < 0 ||
+		(st.st_size > n && ftruncate(v->lock_fd, 0) < 0) ||
 		pwrite(v->lock_fd, pid, (size_t)n, 0) != n)
 		return err_set(e, errno, "lock environment %s", name);
 	return 0;
