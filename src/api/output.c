@@ -71,8 +71,8 @@ static int open_dir_safely(const char *path, const char *workspace)
 			char more[2 * PATH_MAX];
 
 			close(next);
-			if (++links > LINKS_MAX || len <= 0 || path_of_fd(cur, here, sizeof(here)) < 0 ||
-				within(workspace, here))
+			if (++links > LINKS_MAX || len <= 0 ||
+				path_of_fd(cur, here, sizeof(here)) < 0 || within(workspace, here))
 				return -ELOOP;
 			target[len] = '\0';
 			if (strlen(rest) >= PATH_MAX)
@@ -106,7 +106,8 @@ static int open_output(struct croft_output *o, const struct croft_policy *p, con
 		return o->fd < 0 ? -errno : 0;
 	}
 	slash = strrchr(full, '/');
-	if (!slash[1] || strlen(slash + 1) > NAME_MAX || str_eq(slash, "/.") || str_eq(slash, "/.."))
+	if (!slash[1] || strlen(slash + 1) > NAME_MAX || str_eq(slash, "/.") ||
+		str_eq(slash, "/.."))
 		return -EISDIR;
 	snprintf(o->name, sizeof(o->name), "%s", slash + 1);
 	*slash = '\0';
@@ -130,8 +131,8 @@ int croft_output_open(struct croft_env *e, const char *path, struct croft_output
 	r = open_output(o, e->policy, path);
 	if (r == -ELOOP) {
 		r = err_refuse(&e->croft->err,
-			"%s is, or leads through, a link or pipe that a sandbox may have made; name "
-			"another file",
+			"%s is, or leads through, a link or pipe that a sandbox may have made; "
+			"name another file",
 			path);
 	} else if (r < 0) {
 		r = err_set(&e->croft->err, -r, "cannot write to %s", path);

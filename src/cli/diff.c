@@ -11,8 +11,7 @@ static const char diff_help[] =
 	"usage: croft diff [OPTIONS] NAME [PATH…]\n"
 	"\n"
 	"Shows what an environment changed: files, hunks, renames, modes; what cannot land, and "
-	"what "
-	"would run\n"
+	"what would run\n"
 	"on your machine. Paths are relative to the workspace's top.\n"
 	"\n"
 	"  --stat           files and counted lines only\n"
@@ -27,8 +26,7 @@ static const char diff_help[] =
 static const char compare_help[] = "usage: croft compare [--json] NAME NAME…\n"
 				   "\n"
 				   "Sets environments that work on one task side by side: size of "
-				   "the change, tests (croft exec "
-				   "--as test),\n"
+				   "the change, tests (croft exec --as test),\n"
 				   "commands, denials, time; which files several of them changed, "
 				   "and which pairs would conflict.\n";
 

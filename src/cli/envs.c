@@ -60,44 +60,33 @@ static int run_gc(struct croft *c, char **words, const struct flags *f, char **r
 
 static const struct simple ls = {"ls",
 	"usage: croft ls [-a] [--json]\n\nThe environments of this directory; with -a, --all those "
-	"of "
-	"every one.\n",
+	"of every one.\n",
 	0, 0, .json = true, .all = true, .run = run_ls};
 static const struct simple status = {"status",
 	"usage: croft status [--json] NAME\n\nWhat an environment starts from, what is staged in "
-	"it, "
-	"and what comes next.\n",
+	"it, and what comes next.\n",
 	1, 1, .json = true, .run = run_status};
 static const struct simple snapshot = {"snapshot",
 	"usage: croft snapshot [-q] [--json] NAME [LABEL]\n\nFreezes the state of an environment, "
-	"in "
-	"constant "
-	"time. croft restore goes back to it.\n",
+	"in constant time. croft restore goes back to it.\n",
 	1, 2, .json = true, .run = run_snapshot};
 static const struct simple restore = {"restore",
 	"usage: croft restore [-q] [--json] NAME LABEL\n\nMakes an environment what it was at a "
-	"snapshot. "
-	"What is "
-	"there now is kept as a snapshot of its own.\n",
+	"snapshot. What is there now is kept as a snapshot of its own.\n",
 	2, 2, .json = true, .run = run_restore};
 static const struct simple fork_ = {"fork",
 	"usage: croft fork [-q] [--json] NAME NEW\n\nA second environment that starts where the "
-	"first is "
-	"now, in "
-	"constant time.\n",
+	"first is now, in constant time.\n",
 	2, 2, .json = true, .run = run_fork};
 static const struct simple rm = {"rm",
 	"usage: croft rm [-q] [-f, --force] NAME…\n\nRemoves environments. One that holds work "
-	"which is "
-	"neither applied nor discarded is kept,\nunless forced. The evidence stays in the "
+	"which is neither applied nor discarded is kept,\nunless forced. The evidence stays in the "
 	"repository.\n",
 	1, 1000, .force = true, .run = run_rm};
 static const struct simple gc = {"gc",
 	"usage: croft gc [-n] [--json]\n\nReclaims environments that are landed, or were discarded "
-	"a "
-	"week ago, and what crashes left behind.\nStaged work is never touched. -n, --dry-run only "
-	"says "
-	"what would go.\n",
+	"a week ago, and what crashes left behind.\nStaged work is never touched. -n, --dry-run "
+	"only says what would go.\n",
 	0, 0, .json = true, .dry_run = true, .run = run_gc};
 
 /* One call to the library: its report, or why it failed. */

@@ -79,8 +79,8 @@ static int decide_item(
 		return 0;
 	if (x->runs && yes < 2 && (yes || rc->all)) {
 		fprintf(stderr,
-			"croft: left out, since it runs on your machine: %s (name it: "
-			"--accept PATH)\n",
+			"croft: left out, since it runs on your machine: %s (name it: --accept "
+			"PATH)\n",
 			x->path);
 		return 0;
 	}
@@ -165,16 +165,14 @@ int cmd_review(int argc, char **argv)
 	if (rc.help)
 		return cli_print(help);
 	if (argc - i != 1)
-		return cli_usage("review", i == argc ? "say which environment"
-						     : "takes one environment (paths go with "
-						       "--accept and --reject)");
-	if (rc.json && !script)
 		return cli_usage("review",
-			"--json goes with --accept-all, --accept or --reject; to "
-			"look only: croft diff --json");
+			i == argc ? "say which environment"
+				  : "takes one environment (paths go with --accept and --reject)");
+	if (rc.json && !script)
+		return cli_usage("review", "--json goes with --accept-all, --accept or --reject; "
+					   "to look only: croft diff --json");
 	if (!script && (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)))
 		return cli_usage("review",
-			"this is no terminal; use --accept-all, --accept PATH or "
-			"--reject PATH");
+			"this is no terminal; use --accept-all, --accept PATH or --reject PATH");
 	return review(&rc, argv[i], script);
 }

@@ -131,8 +131,8 @@ char *review_editor(const char *text)
 		return NULL;
 	}
 	if (run_editor(path) != 0)
-		fprintf(stderr, "croft: the editor failed (set VISUAL or EDITOR); nothing was "
-				"changed\n");
+		fprintf(stderr,
+			"croft: the editor failed (set VISUAL or EDITOR); nothing was changed\n");
 	else if (!(changed = read_file(path)))
 		fprintf(stderr, "croft: what the editor left is no text of at most 64 MiB\n");
 	unlink(path);

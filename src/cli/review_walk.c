@@ -145,9 +145,9 @@ static size_t rows_of(const char *line, size_t n, size_t cols)
 	size_t width = 0;
 
 	for (size_t i = 0; i < n; i++)
-		width += line[i] == '\t'		      ? 8
-			 : (unsigned char)line[i] >= 0xe0     ? 2
-			 : ((unsigned char)line[i] & 0xc0) != 0x80;
+		width += line[i] == '\t'                  ? 8
+			 : (unsigned char)line[i] >= 0xe0 ? 2
+							  : ((unsigned char)line[i] & 0xc0) != 0x80;
 	return width == 0 ? 1 : (width + cols - 1) / cols;
 }
 
@@ -226,8 +226,7 @@ static void show_help(void)
 	      "b  back              /  search           m  more lines\n"
 	      "q  leave (asks whether to save)         ?  this\n"
 	      "Files that run on your machine need a y of their own for each item. What is "
-	      "undecided "
-	      "when you\n"
+	      "undecided when you\n"
 	      "save counts as rejected.\n",
 		stdout);
 }

@@ -18,8 +18,7 @@ static const char help[] =
 	"network "
 	"only\n"
 	"what you allow, through a gateway it cannot go around; nothing else of your machine. A "
-	"summary "
-	"goes\n"
+	"summary goes\n"
 	"to standard error.\n"
 	"\n"
 	"  --staged             keep changes aside for review (the default): croft diff, review, "
@@ -125,8 +124,7 @@ static void tell_staged(struct croft_env *env, bool quiet)
 	if (name && !quiet)
 		fprintf(stderr,
 			"croft: changes are staged as %s: croft diff %s, croft review %s, croft "
-			"apply %s, "
-			"croft discard %s\n",
+			"apply %s, croft discard %s\n",
 			name, name, name, name, name);
 }
 

@@ -217,8 +217,8 @@ void doctor_check_capture(struct doctor_answer *a)
 	if (loopback_up(&e) < 0 || capture_set_up(fds, &e) < 0) {
 		doctor_say(a, DOCTOR_NO, "%s", e.msg);
 		doctor_fix(a, "load the kernel modules nf_tables and nft_tproxy (modprobe "
-			      "nft_tproxy); without them "
-			      "policies with network rules are refused in the namespace tier");
+			      "nft_tproxy); without them policies with network rules are refused "
+			      "in the namespace tier");
 		return;
 	}
 	doctor_say(a, DOCTOR_YES, "every address lands in the gateway's sockets");

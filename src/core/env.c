@@ -164,7 +164,8 @@ static int hold_lock(int fd)
 {
 	int r = flock(fd, LOCK_EX | LOCK_NB) < 0 ? -errno : 0;
 
-	for (int tries = 0; r == -EWOULDBLOCK && tries < LOCK_TRIES && holder_is_gone(fd); tries++) {
+	for (int tries = 0; r == -EWOULDBLOCK && tries < LOCK_TRIES && holder_is_gone(fd);
+		tries++) {
 		poll(NULL, 0, LOCK_WAIT_MS);
 		r = flock(fd, LOCK_EX | LOCK_NB) < 0 ? -errno : 0;
 	}
@@ -189,8 +190,7 @@ static int take_lock(struct env *v, const char *name, enum env_lock lock, struct
 					 : err_set(e, -r, "lock environment %s", name);
 	/* Always as long: a truncation costs more than the whole opening. */
 	n = snprintf(pid, sizeof(pid), "%-10d\n", getpid());
-	if (fstat(v->lock_fd, &st) < 0 ||
-		(st.st_size > n && ftruncate(v->lock_fd, 0) < 0) ||
+	if (fstat(v->lock_fd, &st) < 0 || (st.st_size > n && ftruncate(v->lock_fd, 0) < 0) ||
 		pwrite(v->lock_fd, pid, (size_t)n, 0) != n)
 		return err_set(e, errno, "lock environment %s", name);
 	return 0;
@@ -235,8 +235,8 @@ static int check_repository(const struct env *v, struct err *e)
 		return 0;
 	if (!v->repo.git_dir)
 		return err_refuse(e,
-			"%s is no Git repository any more; put it back, or remove the "
-			"environment with: croft rm --force %s",
+			"%s is no Git repository any more; put it back, or remove the environment "
+			"with: croft rm --force %s",
 			v->workspace, v->name);
 	if (!str_eq(v->store_key, env_store_key(&v->repo)))
 		return err_refuse(e, "%s is another repository now than the one it was made from",
@@ -360,8 +360,7 @@ int env_push_layer(struct env *v, struct err *e)
 	if (v->layers.n >= ENV_LAYERS_MAX)
 		return err_refuse(e,
 			"environment %s has %d layers, one for each snapshot and fork, and can "
-			"have no "
-			"more; apply it, or start a new one",
+			"have no more; apply it, or start a new one",
 			v->name, ENV_LAYERS_MAX);
 	r = env_layer_make(v, name, e);
 	if (r < 0)

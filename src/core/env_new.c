@@ -78,8 +78,8 @@ int env_give_name(struct env *v, struct err *e)
 	if (syscall(SYS_renameat2, AT_FDCWD, v->dir, AT_FDCWD, buf_str(&to), RENAME_NOREPLACE) < 0)
 		return errno == EEXIST
 			       ? err_invalid(e,
-					 "there is already an environment called %s; "
-					 "choose another name, or remove it with: croft rm %s",
+					 "there is already an environment called %s; choose "
+					 "another name, or remove it with: croft rm %s",
 					 v->name, v->name)
 			       : err_set(e, errno, "name environment %s", v->name);
 	free(v->dir);
@@ -223,9 +223,9 @@ static int start(struct env *v, const struct env_new *n, struct err *e)
 			"%s is no Git repository, so there is no revision to start from",
 			v->workspace);
 	if (n->copy)
-		return err_no_boundary(e,
-			"staging a directory that is no repository needs an overlay, which is not "
-			"to be had here; use croft run --direct");
+		return err_no_boundary(
+			e, "staging a directory that is no repository needs an overlay, which is "
+			   "not to be had here; use croft run --direct");
 	v->kind = ENV_LIVE;
 	return env_push_layer(v, e);
 }
@@ -402,9 +402,8 @@ int env_fork(struct env *ret, struct env *v, const char *name, struct err *e)
 	env_init(&c);
 	interrupt_hold(&held); /* it takes no time */
 	if (!env_name_good(name))
-		return err_invalid(e,
-			"that is no name for an environment; use letters, digits, '.', "
-			"'_' and '-'");
+		return err_invalid(e, "that is no name for an environment; use letters, digits, "
+				      "'.', '_' and '-'");
 	if (v->kind == ENV_COPY)
 		return err_refuse(
 			e, "environment %s is a plain copy and cannot be forked", v->name);

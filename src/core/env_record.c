@@ -273,8 +273,7 @@ int env_record_read(struct env *v, const char *name, struct err *e)
 	if (!jint(jget(r.root, "schema"), &schema) || schema != ENV_SCHEMA)
 		return err_refuse(e,
 			"environment %s was made by another version of croft (record %lld, this "
-			"one "
-			"knows %d); use that version, nothing was changed",
+			"one knows %d); use that version, nothing was changed",
 			name, (long long)schema, ENV_SCHEMA);
 	get_record(&r, v);
 	v->named = true;

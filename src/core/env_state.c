@@ -78,8 +78,8 @@ int env_need_ledger(struct env *v, struct err *e)
 	if (v->tip.seq == 0)
 		return err_refuse(e,
 			"the evidence of %s (" LEDGER_REF_PREFIX
-			"%s) is not in %s any more; fetch it "
-			"with croft evidence fetch, or make a new environment",
+			"%s) is not in %s any more; fetch it with croft evidence fetch, or make a "
+			"new environment",
 			v->name, v->id, v->workspace);
 	return 0;
 }

@@ -172,8 +172,7 @@ static int no_such(const char *what, struct err *e)
 	str_show(&shown, what, MIN_OF(strlen(what), 80u));
 	err_invalid(e,
 		"there is no evidence of %s here; croft ls --all shows environments, croft "
-		"evidence "
-		"fetch gets evidence of others",
+		"evidence fetch gets evidence of others",
 		buf_str(&shown));
 	e->errnum = ENOENT;
 	return -ENOENT;
@@ -196,8 +195,7 @@ static int find_here(struct evidence *v, const char *what, struct err *e)
 	if (found == 0)
 		return -ENOENT;
 	return err_invalid(e,
-		"%zu ledgers here are of an environment called %s; give the id instead: %s"
-		" or %s%s",
+		"%zu ledgers here are of an environment called %s; give the id instead: %s or %s%s",
 		found, what, v->ledgers[0].id, v->ledgers[1].id, found > 2 ? " or …" : "");
 }
 
@@ -281,8 +279,7 @@ static int find_commit(struct evidence *v, const char *rev, struct err *e)
 	if (r == 0 && v->ledgers_n == 0)
 		return err_invalid(e,
 			"commit %.12s has no Croft-Env trailer, so it says of no evidence; croft "
-			"evidence "
-			"check finds evidence by content",
+			"evidence check finds evidence by content",
 			oid_hex(&v->commit).s);
 	return r;
 }

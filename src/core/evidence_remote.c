@@ -43,8 +43,7 @@ static int check_repository(const struct evidence *v, struct err *e)
 		return 0;
 	return err_invalid(e,
 		"%s is no Git repository, so its evidence is in croft's own store and cannot be "
-		"sent or "
-		"fetched; croft evidence export writes a bundle",
+		"sent or fetched; croft evidence export writes a bundle",
 		v->repo.workspace);
 }
 
@@ -95,8 +94,8 @@ static int choose(struct evidence *v, const char *const *names, struct err *e)
 			return r;
 		if (!same_repository(&one.repo, &v->repo))
 			return err_invalid(e,
-				"%.80s is in another repository (%s) than %.80s; push them "
-				"one by one",
+				"%.80s is in another repository (%s) than %.80s; push them one by "
+				"one",
 				names[i], one.repo.workspace, names[0]);
 		more = reallocarray(v->ledgers, v->ledgers_n + 1, sizeof(*more));
 		if (!more)
@@ -126,9 +125,8 @@ static int push_some(struct evidence *v, const char *remote, size_t from, size_t
 	argv[n] = NULL;
 	r = run_git(v, argv, NULL, NULL, e);
 	if (r < 0)
-		return err_wrap(e,
-			"push evidence (nothing is forced: a ledger that has gone another way "
-			"there is refused)");
+		return err_wrap(e, "push evidence (nothing is forced: a ledger that has gone "
+				   "another way there is refused)");
 	for (size_t i = from; i < to; i++) {
 		buf_addf(out, "pushed " LEDGER_REF_PREFIX "%s to ", v->ledgers[i].id);
 		str_show(out, remote, strlen(remote));
@@ -192,8 +190,8 @@ static int id_of(const char *name, char ret[LEDGER_ID_LEN + 1], struct err *e)
 	r = evidence_find(&v, name, e);
 	if (r == -ENOENT)
 		return err_invalid(e,
-			"%.80s is not known here; names are inside the evidence, so give the "
-			"id, or fetch all of it",
+			"%.80s is not known here; names are inside the evidence, so give the id, "
+			"or fetch all of it",
 			name);
 	if (r == 0)
 		snprintf(ret, LEDGER_ID_LEN + 1, "%s", v.ledgers[0].id);
@@ -269,10 +267,8 @@ static int take(
 	if (!oid_is_none(&old) && !fine)
 		return err_refuse(e,
 			"%s here has events that the fetched one does not have (it is no "
-			"continuation), so "
-			"it was left as it is; compare them with croft evidence verify before you "
-			"trust "
-			"either",
+			"continuation), so it was left as it is; compare them with croft evidence "
+			"verify before you trust either",
 			ref);
 	r = ref_move(&v->repo, ref, &old, tip, e);
 	if (r < 0)

@@ -103,8 +103,7 @@ static int compare_commit(struct judge *j, struct judged *d, struct err *e)
 		d->v.bad_seq = d->v.events + 1;
 		snprintf(d->v.why, sizeof(d->v.why),
 			"it is missing: the commit rests on the event %.16s…, which this ledger "
-			"does not "
-			"have; the newest events were cut off, or the trailer is wrong",
+			"does not have; the newest events were cut off, or the trailer is wrong",
 			d->ledger->claimed);
 	}
 	return r;

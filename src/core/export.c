@@ -266,9 +266,8 @@ static int put_notes(struct job *j, struct err *e)
 	if (!j->q->git_ai && !j->q->agent_trace)
 		return 0;
 	if (!l)
-		return err_invalid(e,
-			"notes are about commits, and this environment landed none; land "
-			"it with croft apply --commit or --squash");
+		return err_invalid(e, "notes are about commits, and this environment landed none; "
+				      "land it with croft apply --commit or --squash");
 	r = notes_read(&n, j->source.repo, s, l, e);
 	if (r == 0 && j->q->agent_trace) {
 		notes_agent_trace(&n, s, l, CROFT_VERSION, &trace);

@@ -182,7 +182,8 @@ static int not_whole(struct export_change *c, const struct err *why, struct err 
 {
 	cleanup_buf struct buf b = BUF_INIT(2 * ERR_MSG_MAX);
 
-	buf_addf(&b, "The change is not here, for something it is made of is missing: %s.", why->msg);
+	buf_addf(&b, "The change is not here, for something it is made of is missing: %s.",
+		why->msg);
 	if (!strlist_add(&c->text, buf_str(&b)))
 		return err_set(e, ENOMEM, "list the change");
 	c->none = c->text.v[c->text.n - 1];
@@ -196,9 +197,8 @@ static int staged(struct export_source *s, struct export_change *c, struct err *
 	int r;
 
 	if (!s->has_env) {
-		c->none =
-			"The environment is not on this machine, and nothing landed: the change is "
-			"not here.";
+		c->none = "The environment is not on this machine, and nothing landed: the change "
+			  "is not here.";
 		return 0;
 	}
 	r = env_attach(&s->env, &missing);

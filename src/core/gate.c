@@ -231,8 +231,7 @@ static void no_evidence(const struct gate_index *x, struct gate_commit *c, const
 		if (!v)
 			gate_problem(&c->problems, GATE_NO_EVIDENCE,
 				"it names the environment %s, whose evidence is not here; fetch it "
-				"with "
-				"croft evidence fetch",
+				"with croft evidence fetch",
 				buf_str(&shown));
 		else if (!v->verdict.good)
 			gate_problem(&c->problems, GATE_BAD_EVIDENCE,

@@ -373,8 +373,7 @@ static int interrupted_texts(struct env *v, int dir, const char *run_id, const s
 	return r;
 }
 
-int journal_interrupted(
-	struct env *v, int dir, const char *run_id, const char *why, struct err *e)
+int journal_interrupted(struct env *v, int dir, const char *run_id, const char *why, struct err *e)
 {
 	cleanup_buf struct buf started = BUF_INIT(EVENT_MAX_B), members = BUF_INIT(EVENT_MAX_B);
 	struct buf clean[2] = {BUF_INIT(EVENT_MAX_B), BUF_INIT(EVENT_MAX_B)};

@@ -179,8 +179,7 @@ int land_check_ready(struct land_job *j, struct err *e)
 		if (faccessat(dir, busy[i][0], F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 			return err_refuse(e,
 				"%s is going on in %s; finish or abort it first, or land on "
-				"another branch with "
-				"--branch",
+				"another branch with --branch",
 				busy[i][1], j->v->workspace);
 	if (faccessat(dir, "index.lock", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return err_refuse(e,
@@ -293,8 +292,7 @@ static int check_commit(struct land_job *j, const struct changes *c, struct err 
 			!j->q->flagged)
 			return err_refuse(e,
 				"a commit of %s holds %s, which would run on this machine (%s); "
-				"give "
-				"--include-flagged, or use --squash after croft review",
+				"give --include-flagged, or use --squash after croft review",
 				j->v->name, land_show(x->path).s,
 				change_runs_in(&j->v->repo, x->path, x->new_mode));
 		if (x->new_mode == 0120000)
@@ -364,9 +362,9 @@ static int check_identity(struct land_job *j, struct err *e)
 		if (rc < 0)
 			return rc;
 		if (run.status != 0)
-			return err_invalid(e,
-				"git does not know who you are; set it with: git config user.name "
-				"NAME and git config user.email MAIL");
+			return err_invalid(
+				e, "git does not know who you are; set it with: git config "
+				   "user.name NAME and git config user.email MAIL");
 	}
 	return 0;
 }

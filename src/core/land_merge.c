@@ -203,8 +203,7 @@ int land_conflicts(struct land_job *j, struct err *e)
 	strlist_add(notes, text);
 	snprintf(text, sizeof(text),
 		"  or start over from where you are: croft new %.40s-2 --from HEAD, and bring it "
-		"there: "
-		"croft apply %s --patch",
+		"there: croft apply %s --patch",
 		name, name);
 	strlist_add(notes, text);
 	err_refuse(e, "%s%s; nothing was changed", j->conflicts.v[0],

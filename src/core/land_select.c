@@ -137,8 +137,7 @@ static int judge(struct land_job *j, const struct tally *t, struct err *e)
 	if (t->runs)
 		return err_refuse(e,
 			"%s would run on this machine (%s)%s and was not reviewed; use croft "
-			"review %s, or "
-			"name it, or give --include-flagged",
+			"review %s, or name it, or give --include-flagged",
 			land_show(t->first_runs->path).s, runs_why(t->first_runs),
 			t->runs > 1 ? ", as would others," : "", j->v->name);
 	return 0;
@@ -184,8 +183,7 @@ static int select_reviewed(
 	if (!oid_eq(&j->v->review.tree, &now->tree))
 		return err_refuse(e,
 			"%s changed since the review; look at it with: croft diff %s "
-			"--since-review, and "
-			"review again",
+			"--since-review, and review again",
 			j->v->name, j->v->name);
 	rc = land_diff(&j->v->repo, &now->start_tree, &j->v->review.accepted, &acc, e);
 	for (size_t i = 0; rc == 0 && i < acc.n; i++) {

@@ -255,8 +255,8 @@ static void refused_address(struct learn_net *n, const struct refused *c, const 
 	else if (policy_layer_parse(
 			 &l, LAYER_USER, "address", buf_str(&text), text.len, &n->ctx, &e) < 0)
 		name_only(n, c,
-			"a private address; only a rule with its cidr and `private: true` "
-			"could have it");
+			"a private address; only a rule with its cidr and `private: true` could "
+			"have it");
 	else
 		name_only(n, c, "dialled as an address; use the name");
 }

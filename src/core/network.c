@@ -143,9 +143,8 @@ static int open_published(struct network *n, struct err *e)
 	if (n->policy->publish_n > NETWORK_PUBLISH_MAX)
 		return err_invalid(e, "at most %d ports can be published", NETWORK_PUBLISH_MAX);
 	if (n->policy->publish_n && n->tier == TIER_PROCESS)
-		return err_refuse(e,
-			"the process tier has no network of its own, so nothing in it can be "
-			"published; use --tier namespace");
+		return err_refuse(e, "the process tier has no network of its own, so nothing in it "
+				     "can be published; use --tier namespace");
 	for (size_t i = 0; i < n->policy->publish_n; i++) {
 		uint16_t port;
 		int r = listen_on(n->policy->publish[i].host, &n->publish[i], &port);

@@ -602,9 +602,8 @@ int network_swap(struct network *n, const char *text, size_t len, struct err *e)
 		return r;
 	ask_timeout_ms = parsed->ask_timeout_ms;
 	if (net_inspects(parsed) && !net_inspects(n->policy))
-		r = err_refuse(e,
-			"the new rules inspect, and this sandbox was started without an authority "
-			"of its own to trust; start it again");
+		r = err_refuse(e, "the new rules inspect, and this sandbox was started without an "
+				  "authority of its own to trust; start it again");
 	else if (!same_texts(parsed->trust, parsed->trust_n, n->policy->trust, n->policy->trust_n))
 		r = err_refuse(
 			e, "the files of `trust` are read when a run starts; start it again");

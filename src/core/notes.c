@@ -222,9 +222,8 @@ int notes_read(struct notes *ret, const struct repo *r, const struct story *s,
 	int rc;
 
 	if (!l->commit || !oid_parse(&n.commit, l->commit, strlen(l->commit)))
-		return err_invalid(e,
-			"notes are about commits, and this environment landed none; land "
-			"it with croft apply --commit or --squash");
+		return err_invalid(e, "notes are about commits, and this environment landed none; "
+				      "land it with croft apply --commit or --squash");
 	commit = oid_hex(&n.commit);
 	rc = commit_facts(r, &n, &parent, e);
 	if (rc == 0)

@@ -226,9 +226,8 @@ static int merged_metadata(const struct notes *n, const struct story *s,
 	struct json j;
 
 	if (jdoc_parse(&doc, json, strlen(json), e) < 0 || jtype(jdoc_root(doc)) != JOBJECT)
-		return err_invalid(e,
-			"the commit has a note in refs/notes/ai that is not Git AI's; it "
-			"was left as it is");
+		return err_invalid(e, "the commit has a note in refs/notes/ai that is not Git "
+				      "AI's; it was left as it is");
 	sessions = jget(jdoc_root(doc), "sessions");
 	if (sessions && jtype(sessions) != JOBJECT)
 		return err_invalid(e, "the commit's note in refs/notes/ai has sessions of another "
@@ -275,9 +274,8 @@ int notes_git_ai(struct notes *n, const struct story *s, const struct story_land
 	if (old && strstr(old, k.all))
 		return 1;
 	if (old && !line)
-		return err_invalid(e,
-			"the commit has a note in refs/notes/ai that is not Git AI's; it "
-			"was left as it is");
+		return err_invalid(e, "the commit has a note in refs/notes/ai that is not Git "
+				      "AI's; it was left as it is");
 	r = attestations(n, old, line, k.all, out, e);
 	if (r < 0)
 		return r;

@@ -275,22 +275,19 @@ static int check_start(
 	int x;
 
 	if (!r->old.base_commit || !*r->old.base_commit)
-		return err_invalid(e,
-			"the environment did not begin with a commit, so there is nothing "
-			"to begin again from");
+		return err_invalid(e, "the environment did not begin with a commit, so there is "
+				      "nothing to begin again from");
 	x = repo_resolve(s->repo, r->old.base_commit, &commit, &tree, e);
 	if (x < 0)
 		return err_wrap(e, "the commit that the environment began with");
 	if (r->old.base_tree && !str_eq(r->old.base_tree, oid_hex(&tree).s))
 		note(r,
 			"the environment began with uncommitted changes; the replay begins with "
-			"commit "
-			"%.12s without them",
+			"commit %.12s without them",
 			r->old.base_commit);
 	if (!q->policy && r->old.policy && !str_eq(r->old.policy, p->digest.hex))
 		note(r, "the policy is not the recorded one any more: the files or programs it "
-			"comes "
-			"from have changed");
+			"comes from have changed");
 	if (q->event && !command_at(&r->old, q->event))
 		return err_invalid(e, "event %" PRIu64 " is no command; see croft log", q->event);
 	return 0;

@@ -180,8 +180,8 @@ static int check_unchanged(const struct review *r, struct env *v, struct err *e)
 	if (r->since && (!oid_eq(&v->review.tree, &r->earlier.tree) ||
 				!oid_eq(&v->review.accepted, &r->earlier.accepted)))
 		return err_refuse(e,
-			"somebody else saved a review of %s meanwhile; nothing was saved; "
-			"review it again",
+			"somebody else saved a review of %s meanwhile; nothing was saved; review "
+			"it again",
 			r->name);
 	return 0;
 }

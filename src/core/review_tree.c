@@ -272,8 +272,8 @@ int review_tree(struct review *r, const struct treemap *start, const char *dir, 
 	if (!r->since && !counts.rejected && !counts.undecided && !counts.edited &&
 		!oid_eq(&tree, &r->tree))
 		return err_set(e, EBADMSG,
-			"everything was accepted, and yet the tree is not the one "
-			"that was shown; nothing was saved");
+			"everything was accepted, and yet the tree is not the one that was shown; "
+			"nothing was saved");
 	*ret = tree;
 	return 0;
 }

@@ -89,10 +89,9 @@ static int check_landlock(const struct run_request *q, struct receipt *r, struct
 	if (landlock_abi() > 0)
 		return 0;
 	if (!q->allow_degraded)
-		return err_refuse(e,
-			"Landlock is missing (kernel without it, or not in its lsm= list), so this "
-			"tier would be "
-			"weaker than promised; enable it, or accept that with --allow-degraded");
+		return err_refuse(e, "Landlock is missing (kernel without it, or not in its lsm= "
+				     "list), so this tier would be weaker than promised; enable "
+				     "it, or accept that with --allow-degraded");
 	receipt_degrade(r, "Landlock is missing: files are held by mounts alone");
 	return 0;
 }
@@ -219,8 +218,7 @@ static int make_cgroup(struct attempt *a, struct err *e)
 		if (!a->q->allow_degraded)
 			return err_refuse(e,
 				"a CPU limit needs a cgroup, which is not to be had here (%s); "
-				"drop the limit, "
-				"or accept that with --allow-degraded",
+				"drop the limit, or accept that with --allow-degraded",
 				a->cgroup.why);
 		receipt_degrade(r, "no CPU limit: %s", a->cgroup.why);
 	}
@@ -289,8 +287,7 @@ static void note_degradations(struct attempt *a)
 			f->landlock_abi);
 	if (r->network.policy && a->engine->tier == TIER_PROCESS)
 		receipt_degrade(r, "network: programs must use the proxy by themselves, and the "
-				   "port of the gateway "
-				   "could be reached on other hosts, too");
+				   "port of the gateway could be reached on other hosts, too");
 	if (a->engine->tier == TIER_NAMESPACE && !f->ns_time)
 		receipt_degrade(r, "no time namespace on this kernel");
 	for (size_t i = 0; i < r->network.notes.n; i++) /* last: some are the gateway's own words */

@@ -51,8 +51,7 @@ static int dir_check(int fd, struct err *e)
 	if (st.st_mode & 077)
 		return err_refuse(e,
 			"the store of secrets can be entered by others (mode %04o); chmod 700 "
-			"croft/secrets "
-			"in the state directory, and change the secrets in it",
+			"croft/secrets in the state directory, and change the secrets in it",
 			(unsigned)(st.st_mode & 07777));
 	return 0;
 }

@@ -119,8 +119,7 @@ static int on_trust_file(void *arg, size_t file, const void **ret, size_t *ret_n
 	struct loop *l = arg;
 	int r = part_observer(l);
 
-	return r < 0 ? r
-		     : network_trust_file(l->s->network, (enum trust_file)file, ret, ret_n);
+	return r < 0 ? r : network_trust_file(l->s->network, (enum trust_file)file, ret, ret_n);
 }
 
 /* For decisions and new rules from outside, while it runs. Nobody waits for this. */

@@ -222,8 +222,7 @@ static int find_workspace(struct layers_info *i, struct err *e)
 	if (why)
 		return err_refuse(e,
 			"%s %s and cannot be a workspace; go to the project's own directory, or "
-			"name it with "
-			"--workspace",
+			"name it with --workspace",
 			i->cwd, why);
 	i->workspace = strdup(i->cwd);
 	return i->workspace ? 0 : err_set(e, ENOMEM, "find the workspace");
@@ -240,8 +239,7 @@ static int check_name(const char *dir, struct err *e)
 			str_show(&b, dir, MIN_OF(strlen(dir), 256u));
 			return err_invalid(e,
 				"the name of the directory \"%s\" is not plain UTF-8 text, so no "
-				"policy can name it; "
-				"rename it",
+				"policy can name it; rename it",
 				buf_str(&b));
 		}
 		p += n - 1;

@@ -163,8 +163,8 @@ static int add_path(struct places *ps, const struct policy *p, const struct poli
 		if (r->optional || r->glob)
 			return 0;
 		return err_refuse(e,
-			"%s: %s is a symlink out of the workspace, to %s; name that path itself "
-			"if it is meant",
+			"%s: %s is a symlink out of the workspace, to %s; name that path itself if "
+			"it is meant",
 			at(r), path, canonical);
 	}
 	pl = places_add(ps, canonical);

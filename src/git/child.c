@@ -108,9 +108,8 @@ static int git_path(const char **ret, struct err *e)
 		found = find_git(path);
 	pthread_mutex_unlock(&lock);
 	if (!found)
-		return err_not_found(e,
-			"there is no git on PATH (relative entries and working trees do not "
-			"count): install git");
+		return err_not_found(e, "there is no git on PATH (relative entries and working "
+					"trees do not count): install git");
 	*ret = path;
 	return 0;
 }
@@ -407,8 +406,7 @@ int git_failed(struct err *e, const struct git_run *r, int status, const struct 
 	if (missing_object(buf_str(&b), object))
 		snprintf(e->msg, sizeof(e->msg),
 			"the object %s is needed, and is missing or damaged in the repository; git "
-			"fsck "
-			"tells what else is (git %s%s)",
+			"fsck tells what else is (git %s%s)",
 			object, what_of(r), buf_str(&b));
 	else
 		snprintf(e->msg, sizeof(e->msg), "git %s failed with status %d%s", what_of(r),

@@ -478,8 +478,7 @@ static int take_settings(
 	if (bare && str_eq(r->git_dir, r->common_dir))
 		return err_invalid(e,
 			"the repository of %s is bare, so it has no files to work on: use a clone "
-			"or "
-			"worktree of it",
+			"or worktree of it",
 			r->workspace);
 	return 0;
 }

@@ -298,8 +298,7 @@ static int check_format(const struct repo *r, int fd, struct err *e)
 		return 0;
 	return err_invalid(e,
 		"the repository of %s names objects by %s now, and did not when croft first saw "
-		"it: "
-		"move %s away if nothing in it is needed",
+		"it: move %s away if nothing in it is needed",
 		r->workspace, hash_names[r->hash], r->store);
 }
 

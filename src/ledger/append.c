@@ -150,8 +150,7 @@ static int judge(const struct ledger_event *ev, const struct ledger_key *k,
 	if (tip->key_id.hex[0] && !str_eq(tip->key_id.hex, k->id.hex))
 		return err_refuse(e,
 			"this ledger is signed with the key %.16s…, and this machine's is %.16s…; "
-			"a ledger "
-			"has one key: fork the environment to go on",
+			"a ledger has one key: fork the environment to go on",
 			tip->key_id.hex, k->id.hex);
 	return judge_subjects(ev, e);
 }

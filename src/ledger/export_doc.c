@@ -13,22 +13,20 @@
 
 /* No script runs and nothing is fetched: the policy allows this one style and nothing else. */
 static const char style[] =
-	":root{color-scheme:light dark;--fg:#1c1c1e;--bg:#fff;--dim:#5c5c66;--line:#d6d6dc;"
-	"--code:#f3f3f6;--bad:#a8071a}"
-	"@media(prefers-color-scheme:dark){:root{--fg:#e6e6ea;--bg:#17171a;--dim:#a2a2ad;"
-	"--line:#3a3a42;--code:#232329;--bad:#ff8a8a}}"
-	"body{margin:2rem auto;max-width:62rem;padding:0 1rem;color:var(--fg);background:var(--bg);"
-	"font:16px/1.5 system-ui,sans-serif}"
-	"h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2rem;border-bottom:1px solid "
-	"var(--line)}"
-	"table{border-collapse:collapse;width:100%;font-size:.9rem}"
-	"th,td{border:1px solid var(--line);padding:.3rem .5rem;text-align:left;vertical-align:top;"
-	"overflow-wrap:anywhere}"
-	"code{background:var(--code);padding:.05rem .25rem;border-radius:3px;font-size:.9em;"
-	"overflow-wrap:anywhere}"
-	"blockquote{margin:0;padding:.2rem 1rem;border-left:3px solid "
-	"var(--line);color:var(--dim)}"
-	"strong{color:var(--bad)}";
+	":root{color-scheme:light "
+	"dark;--fg:#1c1c1e;--bg:#fff;--dim:#5c5c66;--line:#d6d6dc;--code:#f3f3f6;--bad:#a8071a}@"
+	"media(prefers-color-scheme:dark){:root{--fg:#e6e6ea;--bg:#17171a;--dim:#a2a2ad;--line:#"
+	"3a3a42;--code:#232329;--bad:#ff8a8a}}body{margin:2rem auto;max-width:62rem;padding:0 "
+	"1rem;color:var(--fg);background:var(--bg);font:16px/1.5 "
+	"system-ui,sans-serif}h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2rem;border-"
+	"bottom:1px solid "
+	"var(--line)}table{border-collapse:collapse;width:100%;font-size:.9rem}th,td{border:1px "
+	"solid var(--line);padding:.3rem "
+	".5rem;text-align:left;vertical-align:top;overflow-wrap:anywhere}code{background:var(--"
+	"code);padding:.05rem "
+	".25rem;border-radius:3px;font-size:.9em;overflow-wrap:anywhere}blockquote{margin:0;"
+	"padding:.2rem 1rem;border-left:3px solid "
+	"var(--line);color:var(--dim)}strong{color:var(--bad)}";
 
 static void escape_html(struct buf *out, const char *s, size_t n)
 {

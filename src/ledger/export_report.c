@@ -80,8 +80,8 @@ static void verdict(struct doc *d, const struct report *r)
 	doc_paragraph(d);
 	if (v->good) {
 		doc_textf(d,
-			"%" PRIu64 " event%s, every signature and every link of the chain checked: "
-			"good.",
+			"%" PRIu64
+			" event%s, every signature and every link of the chain checked: good.",
 			v->events, v->events == 1 ? "" : "s");
 	} else {
 		doc_strong(d, "The evidence is NOT good.");

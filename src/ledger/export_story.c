@@ -188,8 +188,8 @@ static bool plain(const char *s)
 	if (!*s)
 		return false;
 	for (; *s; s++)
-		if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-			    "_-./:=,+@%",
+		if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./"
+			    ":=,+@%",
 			    *s))
 			return false;
 	return true;

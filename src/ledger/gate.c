@@ -273,8 +273,8 @@ static void judge_denials(
 	}
 	gate_problem(ret, GATE_DENIALS,
 		"%" PRIu64 " denial%s that nobody approved (at most %" PRIu64
-		" may be), the first: "
-		"%s%s; look at them with croft log, and allow what is meant in allowed-denials",
+		" may be), the first: %s%s; look at them with croft log, and allow what is meant "
+		"in allowed-denials",
 		d.n, d.n == 1 ? "" : "s", g->max_denials, buf_str(&shown),
 		d.expired ? "; an approval has expired" : "");
 }

@@ -276,8 +276,9 @@ static int add_trailer(struct reader *r, const char *key)
 	if (x < 0)
 		return x;
 	n = strcspn(reader_text(r), ":");
-	if (n == 0 || strspn(reader_text(r), "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-					     "0123456789-") != n)
+	if (n == 0 ||
+		strspn(reader_text(r),
+			"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-") != n)
 		return reader_bad(r, "is no trailer; write Name or \"Name: pattern\"");
 	return add_text(r, &gate_of(r)->trailers);
 }

@@ -83,8 +83,8 @@ void ledger_key_pem(const uint8_t public[KEY_PUBLIC_LEN], struct buf *out)
 
 static int bad_pem(struct err *e)
 {
-	return err_invalid(e, "that is no ed25519 public key in PEM form (BEGIN PUBLIC KEY); "
-			      "croft evidence key prints one");
+	return err_invalid(e, "that is no ed25519 public key in PEM form (BEGIN PUBLIC KEY); croft "
+			      "evidence key prints one");
 }
 
 int ledger_key_from_pem(uint8_t ret[KEY_PUBLIC_LEN], const char *pem, size_t n, struct err *e)
@@ -142,17 +142,16 @@ static int seed_judge(int fd, const char *dir, struct err *e)
 		return err_set(e, errno, "look at %s/" SEED_FILE, dir);
 	if (!S_ISREG(st.st_mode))
 		return err_refuse(e,
-			"%s/" SEED_FILE " is not a regular file; the key for evidence is "
-			"not read from it",
+			"%s/" SEED_FILE
+			" is not a regular file; the key for evidence is not read from it",
 			dir);
 	if (st.st_uid != geteuid())
 		return err_refuse(e, "%s/" SEED_FILE " belongs to another user (uid %u)", dir,
 			(unsigned)st.st_uid);
 	if (st.st_mode & 077)
 		return err_refuse(e,
-			"%s/" SEED_FILE
-			" can be read by others (mode %04o); if nobody has, chmod 600 it, "
-			"else move it away: a new key is made",
+			"%s/" SEED_FILE " can be read by others (mode %04o); if nobody has, chmod "
+					"600 it, else move it away: a new key is made",
 			dir, (unsigned)(st.st_mode & 07777));
 	return 0;
 }
@@ -187,9 +186,8 @@ static int seed_read(int dirfd, const char *dir, uint8_t ret[SEED_LEN], struct e
 	if (r < 0)
 		return err_refuse(e,
 			"%s/" SEED_FILE
-			" is damaged; put it back from a backup, or move it away: a new "
-			"key is made, and environments that exist keep their evidence but take no "
-			"more",
+			" is damaged; put it back from a backup, or move it away: a new key is "
+			"made, and environments that exist keep their evidence but take no more",
 			dir);
 	return 0;
 }

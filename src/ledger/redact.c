@@ -60,8 +60,8 @@ int redact_add(struct redact *r, const char *name, const char *value, struct err
 
 	if (n < VALUE_MIN || n > VALUE_MAX)
 		return err_invalid(e,
-			"the value of %.80s cannot be found in text: it has %zu bytes, "
-			"not %u to %u",
+			"the value of %.80s cannot be found in text: it has %zu bytes, not %u to "
+			"%u",
 			name, n, VALUE_MIN, VALUE_MAX);
 	if (strlist_has(&r->values, value))
 		return 0;

@@ -112,9 +112,8 @@ static int check_chain(struct checker *c, uint64_t seq, const struct ledger_entr
 			" should be: events were dropped, added or put in another order",
 			x->seq, seq);
 	if (seq == 1 ? x->previous != NULL : !x->previous || !str_eq(x->previous, c->previous))
-		return bad(v,
-			"it does not follow the event before it: that one was changed, or this one "
-			"comes from elsewhere");
+		return bad(v, "it does not follow the event before it: that one was changed, or "
+			      "this one comes from elsewhere");
 	if (seq == 1 ? x->kind != EVENT_CREATED && x->kind != EVENT_FORKED
 		     : x->kind == EVENT_CREATED)
 		return bad(v, "a ledger begins with \"created\" or \"forked\", and \"created\" is "
@@ -253,8 +252,8 @@ static int check_commit(struct checker *c, const struct entry_raw *raw,
 	ledger_commit_text(tree, &c->parent, c->last.tv_sec, title, &again);
 	if (again.failed || again.len != raw->commit.len ||
 		memcmp(again.data, raw->commit.data, again.len) != 0)
-		return bad(c->v, "its commit (date, author or message) is not the one that croft "
-				 "wrote");
+		return bad(c->v,
+			"its commit (date, author or message) is not the one that croft wrote");
 	oid_of(&is, c->source.hash, GIT_COMMIT, again.data, again.len);
 	return oid_eq(&is, &x->commit) ? 0 : bad(c->v, "its commit is stored under a wrong name");
 }

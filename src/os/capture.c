@@ -279,7 +279,6 @@ int capture_set_up(int ret[CAPTURE_FD_NUM], struct err *e)
 	snprintf(why, sizeof(why), "%.255s", e->msg);
 	return err_no_boundary(e,
 		"the network of a sandbox cannot be captured here: %s; nftables with TPROXY is "
-		"needed "
-		"(kernel modules nf_tables and nft_tproxy), or use --tier process",
+		"needed (kernel modules nf_tables and nft_tproxy), or use --tier process",
 		why);
 }

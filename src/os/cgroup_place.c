@@ -382,28 +382,27 @@ static void explain(char *why, size_t size, unsigned missing, int reason, bool v
 		buf_adds(&names, "this run");
 	if (reason == -EROFS)
 		snprintf(why, size,
-			"no cgroup for %s: the cgroup filesystem is read-only here, as in "
-			"most containers; limit the container instead",
+			"no cgroup for %s: the cgroup filesystem is read-only here, as in most "
+			"containers; limit the container instead",
 			buf_str(&names));
 	else if (reason == -ENOENT)
 		snprintf(why, size, "no cgroup for %s: no cgroup filesystem with it is mounted",
 			buf_str(&names));
 	else if (v1)
 		snprintf(why, size,
-			"no cgroup for %s: cgroup v1 belongs to root; boot with cgroup v2, or "
-			"run croft as root",
+			"no cgroup for %s: cgroup v1 belongs to root; boot with cgroup v2, or run "
+			"croft as root",
 			buf_str(&names));
 	else if (geteuid() == 0)
 		snprintf(why, size,
-			"no cgroup for %s: not enabled above this place; run croft in "
-			"`systemd-run --scope`, or enable it in the parent's "
-			"cgroup.subtree_control",
+			"no cgroup for %s: not enabled above this place; run croft in `systemd-run "
+			"--scope`, or enable it in the parent's cgroup.subtree_control",
 			buf_str(&names));
 	else
 		snprintf(why, size,
-			"no cgroup for %s: not delegated to you here; run croft in "
-			"`systemd-run --user --scope`, and have user@.service delegate it "
-			"(Delegate=cpu memory pids)",
+			"no cgroup for %s: not delegated to you here; run croft in `systemd-run "
+			"--user --scope`, and have user@.service delegate it (Delegate=cpu memory "
+			"pids)",
 			buf_str(&names));
 }
 

@@ -35,8 +35,8 @@ static int try_here(const char *lower, const char *upper, const char *work)
 		return errno;
 	/* volatile: taking it down again need not sync a whole file system. */
 	snprintf(options, sizeof(options),
-		"lowerdir=/proc/self/fd/%d,upperdir=/proc/self/fd/%d,workdir=/proc/self/fd/%d,"
-		"userxattr,volatile",
+		"lowerdir=/proc/self/fd/%d,upperdir=/proc/self/fd/%d,workdir=/proc/self/fd/"
+		"%d,userxattr,volatile",
 		l, u, w);
 	return mount("overlay", upper, "overlay", MS_NOSUID | MS_NODEV, options) < 0 ? errno : 0;
 }

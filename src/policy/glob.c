@@ -296,14 +296,12 @@ static const char *component_check(struct view v)
 			p = class_match(p + 1, end, 0, &in);
 			if (!p)
 				return "has a [ that is not a complete set; write [abc], [a-z] or "
-				       "[!x], or \\[ "
-				       "for the character";
+				       "[!x], or \\[ for the character";
 			continue;
 		}
 		if (p[0] == '\\' && (p + 1 >= end || !strchr("*?[]\\", p[1])))
 			return "has a backslash before an ordinary character; it may stand only "
-			       "before * ? [ ] "
-			       "and backslash";
+			       "before * ? [ ] and backslash";
 		p += p[0] == '\\' ? 2 : 1;
 	}
 	return NULL;

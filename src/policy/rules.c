@@ -220,8 +220,7 @@ static int protect_project_file(struct policy *p, const struct policy_context *c
 	if (found && r->access == ACCESS_WRITE)
 		return err_refuse(e,
 			"%s is croft's own and stays read-only in the sandbox; remove the rule "
-			"that makes it "
-			"writable (%s:%u)",
+			"that makes it writable (%s:%u)",
 			path, r->origin.file, r->origin.line);
 	if (!found) { /* room was kept by combine_rules() */
 		memmove(r + 1, r, (p->rules_n - i) * sizeof(*r));

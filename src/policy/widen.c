@@ -222,8 +222,7 @@ int policy_not_wider(const struct policy *base, const struct policy *wide,
 	if (f.n)
 		err_refuse(e,
 			"%s:%u: the project asks for more than your own policy allows: %s%s; read "
-			"the file, then "
-			"approve exactly these contents with \"croft policy trust\"",
+			"the file, then approve exactly these contents with \"croft policy trust\"",
 			l->name, f.line, f.first.failed ? "a long path" : buf_str(&f.first),
 			buf_str(&more));
 	buf_done(&f.first);

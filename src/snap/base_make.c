@@ -258,8 +258,7 @@ int base_checkout(struct base_maker *k, const struct base_checkout *c, struct ba
 	if (r < 0)
 		return err_wrap(k->e,
 			"git could not write the files of %.12s (are objects missing? see `git "
-			"fsck`; "
-			"in a partial clone, fetch them with `git checkout` first)",
+			"fsck`; in a partial clone, fetch them with `git checkout` first)",
 			c->treeish);
 	return 0;
 }

@@ -185,8 +185,7 @@ TEST(git_ai_notes)
 {
 	static const bool twice[] = {false, false};
 	static const char patch[] =
-		"diff --git a/x b/x\n@@ -0,0 +1,3 @@\ndiff --git a/z b/z\n@@ -0,0 "
-		"+5 @@\n";
+		"diff --git a/x b/x\n@@ -0,0 +1,3 @@\ndiff --git a/z b/z\n@@ -0,0 +5 @@\n";
 	static const char old[] = "x\n  d9978a8723e02b52 1\nz\n  h_00000000000000 7\n---\n{\"a\": "
 				  "1.5, \"sessions\": {\"s_x\": {}}}\n";
 	struct story_landing l;

@@ -53,8 +53,8 @@ static bool make_commits(struct world *w, const char *message)
 	char script[1024];
 
 	snprintf(script, sizeof(script),
-		"cd repo && echo a > a && git add a && " GIT "commit -qm base && echo b > b && git "
-		"add b && " GIT "commit -qm '%s'",
+		"cd repo && echo a > a && git add a && " GIT
+		"commit -qm base && echo b > b && git add b && " GIT "commit -qm '%s'",
 		message);
 	return world_sh(w, script) == 0;
 }

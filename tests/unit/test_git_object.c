@@ -76,14 +76,11 @@ static void round_trip(const char *format)
 		CHECK_STR(same, "same");
 	}
 	{
-		cleanup_free char *fsck =
-			world_ask(&w, "git fsck --full >/dev/null 2>/dev/null && git cat-file "
-				      "--batch-all-objects "
-				      "--batch-check='%(objectname)' | git pack-objects -q "
-				      ".git/objects/pack/pack "
-				      ">/dev/null && git prune-packed && git fsck --full "
-				      ">/dev/null 2>/dev/null && "
-				      "! ls .git/objects | grep tmp_ && echo fine");
+		cleanup_free char *fsck = world_ask(&w,
+			"git fsck --full >/dev/null 2>/dev/null && git cat-file "
+			"--batch-all-objects --batch-check='%(objectname)' | git pack-objects -q "
+			".git/objects/pack/pack >/dev/null && git prune-packed && git fsck --full "
+			">/dev/null 2>/dev/null && ! ls .git/objects | grep tmp_ && echo fine");
 
 		CHECK_STR(fsck, "fine");
 	}
@@ -151,7 +148,8 @@ TEST(synced_objects_are_named_together_or_not_at_all)
 	}
 	CHECK_INT(git_store_flush(&s, &e), 0);
 	git_store_close(&s);
-	kept = world_ask(&w, "git fsck --full >/dev/null 2>&1 && find .git/objects -type f | wc -l");
+	kept = world_ask(
+		&w, "git fsck --full >/dev/null 2>&1 && find .git/objects -type f | wc -l");
 	CHECK_STR(kept, "12");
 }
 

@@ -90,17 +90,17 @@ static void packs(const char *format, enum git_hash h)
 	CHECK_INT(git_pack_end(&s, &e), 0);
 	CHECK(s.pack == NULL);
 	CHECK(world_sh(&w, cmd));
-	fsck = world_ask(&w, "git fsck --full --strict --no-dangling 2>fsck.err && ! grep -v "
-			     "^notice: fsck.err && git verify-pack .git/objects/pack/*.idx && "
-			     "echo fine");
+	fsck = world_ask(
+		&w, "git fsck --full --strict --no-dangling 2>fsck.err && ! grep -v ^notice: "
+		    "fsck.err && git verify-pack .git/objects/pack/*.idx && echo fine");
 	CHECK_STR(fsck, "fine");
 	snprintf(cmd, sizeof(cmd), "git rev-list --objects --no-object-names %s | wc -l",
 		oid_hex(&tree).s);
 	walk = world_ask(&w, cmd);
 	snprintf(cmd, sizeof(cmd), "%u", MANY + 1);
 	CHECK_STR(walk, cmd);
-	loose = world_ask(&w, "git count-objects -v | sed -n 's/^count: //p;s/^in-pack: //p' | "
-			      "tr '\\n' ' '");
+	loose = world_ask(
+		&w, "git count-objects -v | sed -n 's/^count: //p;s/^in-pack: //p' | tr '\\n' ' '");
 	snprintf(cmd, sizeof(cmd), "%u %u ", PACK_LOOSE, MANY - PACK_LOOSE + 1);
 	CHECK_STR(loose, cmd);
 	/* Git's own index of it is the same. */

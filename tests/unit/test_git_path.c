@@ -38,8 +38,8 @@ TEST(which_git_is_run)
 
 	CHECK(world_make(&w, "sha1"));
 	CHECK(world_sh(&w,
-		"mkdir bin ../bin ../open; for d in bin ../bin ../open; do " FAKE "; done; "
-		"chmod o+w ../open/git; mkdir ../link; ln -s $PWD/bin/git ../link/git"));
+		"mkdir bin ../bin ../open; for d in bin ../bin ../open; do " FAKE
+		"; done; chmod o+w ../open/git; mkdir ../link; ln -s $PWD/bin/git ../link/git"));
 	/* The control: an ordinary place on PATH is taken. */
 	snprintf(path, sizeof(path), "%s/bin:/usr/bin:/bin", w.top);
 	CHECK_INT(version_with(path, "/"), 9);

@@ -86,8 +86,8 @@ TEST(replacements_do_not_count)
 	struct oid t;
 
 	CHECK(world_make(&w, "sha1"));
-	CHECK(world_sh(&w, COMMIT_ONE "; echo two > f; git commit -qam two; "
-				      "git replace HEAD HEAD~1"));
+	CHECK(world_sh(
+		&w, COMMIT_ONE "; echo two > f; git commit -qam two; git replace HEAD HEAD~1"));
 	real = world_ask(&w, "git --no-replace-objects rev-parse HEAD^{tree}");
 	replaced = world_ask(&w, "git rev-parse HEAD^{tree}");
 	CHECK(strcmp(real, replaced) != 0);
@@ -130,8 +130,8 @@ TEST(what_cannot_be_used_is_refused)
 		{"git init -q; git config core.repositoryformatversion 1; git config extensions.x "
 		 "y",
 			"open the repository"},
-		{"git init -q; i=0; while [ $i -lt 9 ]; do mkdir -p o$i/info; echo "
-		 "$PWD/o$((i+1)) > o$i/info/alternates; i=$((i+1)); done; mkdir o9; echo $PWD/o0 > "
+		{"git init -q; i=0; while [ $i -lt 9 ]; do mkdir -p o$i/info; echo $PWD/o$((i+1)) "
+		 "> o$i/info/alternates; i=$((i+1)); done; mkdir o9; echo $PWD/o0 > "
 		 ".git/objects/info/alternates",
 			"alternates"}};
 
@@ -186,11 +186,10 @@ TEST(linked_worktrees_alternates_and_shallow)
 	char path[256], cmd[512];
 
 	CHECK(world_make(&w, "sha1"));
-	CHECK(world_sh(&w,
-		COMMIT_ONE "; git commit -q --allow-empty -m two; "
-			   "git worktree add -q -b side ../side; git clone -q -s . ../clone; "
-			   "git clone -q -s ../clone '../a\nb'; "
-			   "git clone -q --depth 1 file://$PWD ../cut"));
+	CHECK(world_sh(
+		&w, COMMIT_ONE "; git commit -q --allow-empty -m two; git worktree add -q -b side "
+			       "../side; git clone -q -s . ../clone; git clone -q -s ../clone "
+			       "'../a\nb'; git clone -q --depth 1 file://$PWD ../cut"));
 	snprintf(path, sizeof(path), "%s/side", w.top);
 	CHECK_INT(repo_open(&r, path, w.state, &e), 0);
 	CHECK(strcmp(r.git_dir, r.common_dir) != 0);
@@ -351,8 +350,8 @@ TEST(export_that_fails_leaves_nothing)
 			repo_export_objects(&r, &one, &e) == 0);
 	}
 	CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0);
-	left = world_ask(&w, "ls -A .git/objects/pack ../state/repos/*/export | grep -v : | "
-			     "grep . || echo nothing");
+	left = world_ask(&w, "ls -A .git/objects/pack ../state/repos/*/export | grep -v : | grep . "
+			     "|| echo nothing");
 	CHECK_STR(left, "nothing");
 	/* The pack is copied and has its name, and the index cannot get its own. */
 	CHECK_INT(repo_export_objects(&r, &one, &e), 0);

@@ -110,9 +110,8 @@ static bool ask_git(const struct world *w, const struct model *m, struct oid *re
 	}
 	if (file_replace_at(w->fd, "info", buf_str(&b), b.len, 0600) < 0)
 		return false;
-	name = world_ask(w,
-		"export GIT_INDEX_FILE=../index; rm -f ../index; "
-		"git update-index -z --index-info < ../info; git write-tree --missing-ok");
+	name = world_ask(w, "export GIT_INDEX_FILE=../index; rm -f ../index; git update-index -z "
+			    "--index-info < ../info; git write-tree --missing-ok");
 	return oid_parse(ret, name, strlen(name));
 }
 
@@ -327,9 +326,9 @@ TEST(a_hundred_thousand_files)
 	uint64_t from;
 
 	CHECK(world_make(&w, "sha1"));
-	CHECK(world_sh(&w, "e=$(git hash-object -w --stdin </dev/null); seq 100000 199999 | "
-			   "sed \"s|\\(.*\\)\\(.\\)\\(..\\)\\$|100644 $e\\td\\1/e\\2/file\\3|\" | "
-			   "git update-index --index-info; git commit -qm x"));
+	CHECK(world_sh(&w, "e=$(git hash-object -w --stdin </dev/null); seq 100000 199999 | sed "
+			   "\"s|\\(.*\\)\\(.\\)\\(..\\)\\$|100644 $e\\td\\1/e\\2/file\\3|\" | git "
+			   "update-index --index-info; git commit -qm x"));
 	CHECK_INT(repo_open(&r, w.work, w.state, &e), 0);
 	CHECK_INT(repo_resolve(&r, "HEAD", NULL, &tree, &e), 0);
 	from = clock_ms();

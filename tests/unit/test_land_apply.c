@@ -10,9 +10,8 @@ static bool stage_some(struct land_world *w)
 {
 	world_sh(w,
 		"cd %s && printf '1\\n2\\n3\\n4\\n5\\n6\\n7\\n8\\nnine\\n' >a && mkdir -p new/deep "
-		"gone && "
-		"echo n >new/deep/n && printf '#!/bin/sh\\n' >tool && chmod 755 tool && ln -s a "
-		"link",
+		"gone && echo n >new/deep/n && printf '#!/bin/sh\\n' >tool && chmod 755 tool && ln "
+		"-s a link",
 		world_upper(w));
 	return world_whiteout(w, "gone/d");
 }
@@ -157,10 +156,9 @@ TEST(squash_commits_with_trailers_and_a_clean_checkout)
 
 	CHECK(world_make(&w, true));
 	CHECK(stage_some(&w));
-	world_sh(&w,
-		"echo mine >>b; printf '#!/bin/sh\\ntouch ../hooked\\n' >.git/hooks/post-commit; "
-		"cp .git/hooks/post-commit .git/hooks/reference-transaction; chmod 755 "
-		".git/hooks/*");
+	world_sh(&w, "echo mine >>b; printf '#!/bin/sh\\ntouch ../hooked\\n' "
+		     ">.git/hooks/post-commit; cp .git/hooks/post-commit "
+		     ".git/hooks/reference-transaction; chmod 755 .git/hooks/*");
 	CHECK_INT(world_land(&w, &SQUASH), 0);
 	snprintf(commit, sizeof(commit), "%s", oid_hex(&w.r.commit).s);
 	CHECK_STR(world_sh(&w, "git rev-parse HEAD"), commit);
@@ -315,9 +313,8 @@ TEST(line_endings_of_the_checkout_are_kept)
 	struct env_new n = {.name = "e2"};
 
 	CHECK(world_make(&w, true));
-	world_sh(&w,
-		"echo '*.txt text eol=crlf' >.gitattributes; printf 'x\\ny\\n' >t.txt; git add -A; "
-		"git commit -q -m crlf; rm t.txt; git checkout -q t.txt");
+	world_sh(&w, "echo '*.txt text eol=crlf' >.gitattributes; printf 'x\\ny\\n' >t.txt; git "
+		     "add -A; git commit -q -m crlf; rm t.txt; git checkout -q t.txt");
 	CHECK_STR(world_sh(&w, "grep -c $(printf '\\r') t.txt"), "2");
 	env_done(&w.v);
 	env_init(&w.v);

@@ -11,8 +11,8 @@
 static bool stage_some(struct land_world *w)
 {
 	world_sh(w,
-		"cd %s && echo A >a && mkdir -p new/deep gone && echo n >new/deep/n && "
-		"echo t >tool && chmod 755 tool && ln -s a link",
+		"cd %s && echo A >a && mkdir -p new/deep gone && echo n >new/deep/n && echo t "
+		">tool && chmod 755 tool && ln -s a link",
 		world_upper(w));
 	return world_whiteout(w, "gone/d");
 }

@@ -21,15 +21,12 @@ static bool commit_inside(struct land_world *w)
 		up);
 	world_sh(w,
 		INSIDE
-		"git read-tree HEAD; base=$(git rev-parse HEAD); "
-		"git update-index --add --cacheinfo 100644,$(echo A | git hash-object -w "
-		"--stdin),a; "
-		"c1=$(printf 'First\\n\\nSigned-off-by: X\\n' | git commit-tree $(git write-tree) "
-		"-p $base); "
+		"git read-tree HEAD; base=$(git rev-parse HEAD); git update-index --add "
+		"--cacheinfo 100644,$(echo A | git hash-object -w --stdin),a; c1=$(printf "
+		"'First\\n\\nSigned-off-by: X\\n' | git commit-tree $(git write-tree) -p $base); "
 		"git update-index --add --cacheinfo 100644,$(echo N | git hash-object -w "
-		"--stdin),n; "
-		"c2=$(printf 'Sec\\033[31mond\\n' | git commit-tree $(git write-tree) -p $c1); "
-		"echo $c2 >%s/.git/refs/heads/main; rm $GIT_INDEX_FILE",
+		"--stdin),n; c2=$(printf 'Sec\\033[31mond\\n' | git commit-tree $(git write-tree) "
+		"-p $c1); echo $c2 >%s/.git/refs/heads/main; rm $GIT_INDEX_FILE",
 		up, up);
 	return true;
 }
@@ -70,10 +67,9 @@ TEST(packs_inside_are_taken_too)
 	CHECK(world_make(&w, true));
 	CHECK(commit_inside(&w));
 	world_sh(&w,
-		INSIDE "cd %s/.git/objects && find . -type f | sed 's,[./],,g' | "
-		       "git --git-dir=%s/.git pack-objects -q pack/pack >../name && find . -path "
-		       "'./[0-9a-f]*/*' -delete && "
-		       "rm pack/*.idx",
+		INSIDE "cd %s/.git/objects && find . -type f | sed 's,[./],,g' | git "
+		       "--git-dir=%s/.git pack-objects -q pack/pack >../name && find . -path "
+		       "'./[0-9a-f]*/*' -delete && rm pack/*.idx",
 		world_upper(&w), world_upper(&w), w.work);
 	CHECK_STR(
 		world_sh(&w, "cd %s/.git/objects && find . -type f | wc -l", world_upper(&w)), "1");
@@ -107,32 +103,30 @@ TEST(hostile_histories_are_refused)
 	refuses("another root",
 		"echo $(echo m | git commit-tree $tip^{tree}) >$up/.git/refs/heads/main");
 	refuses("a gitlink",
-		"git read-tree $tip; git update-index --add --cacheinfo 160000,$base,sub; "
-		"echo $(echo m | git commit-tree $(git write-tree) -p $tip) "
-		">$up/.git/refs/heads/main");
+		"git read-tree $tip; git update-index --add --cacheinfo 160000,$base,sub; echo "
+		"$(echo m | git commit-tree $(git write-tree) -p $tip) >$up/.git/refs/heads/main");
 	refuses("a hidden .git",
 		"t=$(printf '100644 blob %s\\tconfig\\n' $(echo x | git hash-object -w --stdin) | "
-		"git mktree); "
-		"t=$(printf '040000 tree %s\\t.GIT\\n' $t | git mktree); "
-		"echo $(echo m | git commit-tree $t -p $tip) >$up/.git/refs/heads/main");
+		"git mktree); t=$(printf '040000 tree %s\\t.GIT\\n' $t | git mktree); echo $(echo "
+		"m | git commit-tree $t -p $tip) >$up/.git/refs/heads/main");
 	refuses("a forged object",
-		"o=$up/.git/objects/$(echo $tip | sed 's,^..,&/,'); chmod 644 $o; "
-		"python3 -c \"import zlib,sys;d=zlib.decompress(open(sys.argv[1],'rb').read());"
-		"open(sys.argv[1],'wb').write(zlib.compress(d.replace(b'Agent',b'Other')))\" $o");
+		"o=$up/.git/objects/$(echo $tip | sed 's,^..,&/,'); chmod 644 $o; python3 -c "
+		"\"import "
+		"zlib,sys;d=zlib.decompress(open(sys.argv[1],'rb').read());open(sys.argv[1],'wb')."
+		"write(zlib.compress(d.replace(b'Agent',b'Other')))\" $o");
 	refuses("no object at all", "rm -rf $up/.git/objects/??");
 	refuses("a symlink as HEAD", "ln -s /etc/passwd $up/.git/HEAD");
 	refuses("a ref that climbs", "echo 'ref: refs/../../../x' >$up/.git/HEAD");
 	refuses("a ref that git would not take",
-		"mv $up/.git/refs/heads/main $up/.git/refs/heads/a.lock; "
-		"echo 'ref: refs/heads/a.lock' >$up/.git/HEAD");
-	refuses("a hidden ref", "mv $up/.git/refs/heads/main $up/.git/refs/heads/.a; "
-				"echo 'ref: refs/heads/.a' >$up/.git/HEAD");
+		"mv $up/.git/refs/heads/main $up/.git/refs/heads/a.lock; echo 'ref: "
+		"refs/heads/a.lock' >$up/.git/HEAD");
+	refuses("a hidden ref", "mv $up/.git/refs/heads/main $up/.git/refs/heads/.a; echo 'ref: "
+				"refs/heads/.a' >$up/.git/HEAD");
 	refuses("a CI file on the way",
 		"git read-tree $tip; git update-index --add --cacheinfo 100644,$(echo x | git "
-		"hash-object -w "
-		"--stdin),.github/workflows/x.yml; c=$(echo m | git commit-tree $(git write-tree) "
-		"-p $tip); "
-		"echo $(echo m | git commit-tree $tip^{tree} -p $c) >$up/.git/refs/heads/main");
+		"hash-object -w --stdin),.github/workflows/x.yml; c=$(echo m | git commit-tree "
+		"$(git write-tree) -p $tip); echo $(echo m | git commit-tree $tip^{tree} -p $c) "
+		">$up/.git/refs/heads/main");
 }
 
 /* A commit with these empty files, and one that takes them away again. */

@@ -25,10 +25,8 @@ TEST(odd_names_and_modes_are_exact)
 	CHECK(world_make(&w, true));
 	world_sh(&w,
 		"cd %s && n=$(printf 'bad\\377\\001\\nname'); echo x >\"$n\"; mkdir -p ' sp "
-		"ace/\"q\"'; "
-		"echo y >' sp ace/\"q\"/*'; cp -p %s/b b; chmod 755 b; printf 'a\\0b' >bin; : "
-		">empty; "
-		"ln -s ' sp ace' lnk",
+		"ace/\"q\"'; echo y >' sp ace/\"q\"/*'; cp -p %s/b b; chmod 755 b; printf 'a\\0b' "
+		">bin; : >empty; ln -s ' sp ace' lnk",
 		world_upper(&w), w.work);
 	CHECK_INT(world_land(&w, &WORKTREE), 0);
 	CHECK_STR(world_sh(&w, "stat -c %%a b; find . -name 'bad*' | wc -l"), "755\n2");

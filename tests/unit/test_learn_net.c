@@ -192,8 +192,8 @@ TEST(many_values_at_one_place_become_one)
 {
 	CHECK_STR(TEMPLATES("GET /p/a/x", "GET /p/b/x", "GET /p/c/x", "GET /p/d/x", "GET /p/e/x",
 			  "GET /p/f/x", "GET /p/g/x", "GET /p/h/x"),
-		"GET /p/a/x | GET /p/b/x | GET /p/c/x | GET /p/d/x | GET /p/e/x | GET /p/f/x | "
-		"GET /p/g/x | GET /p/h/x");
+		"GET /p/a/x | GET /p/b/x | GET /p/c/x | GET /p/d/x | GET /p/e/x | GET /p/f/x | GET "
+		"/p/g/x | GET /p/h/x");
 	CHECK_STR(TEMPLATES("GET /p/a/x", "GET /p/b/x", "GET /p/c/y", "GET /p/d/x", "GET /p/e/x",
 			  "GET /p/f/x", "GET /p/g/x", "GET /p/h/x", "PUT /p/i/x", "GET /q"),
 		"GET PUT /p/*/x | GET /p/*/y | GET /q");
@@ -449,9 +449,8 @@ TEST(what_cannot_be_granted_is_named_only)
 
 TEST(denies_and_ceilings_hold)
 {
-	begin((struct layers){
-		.system = "network: {allow: [a.example, {host: c.example, paths: [/ok]}], "
-			  "ask: [d.example]}",
+	begin((struct layers){.system = "network: {allow: [a.example, {host: c.example, paths: "
+					"[/ok]}], ask: [d.example]}",
 		.user = "network: {allow: [a.example], deny: [bad.example, {host: a.example, "
 			"paths: [/no]}]}"});
 	denied("DNS", "bad.example", 53, "", "");

@@ -53,9 +53,9 @@ TEST(git_has_no_complaints)
 		world_sh(&w, "cd repo && test \"$(git log -1 --format='%an <%ae> %at %s' " WORLD_REF
 			     ")\" = 'croft <croft@localhost> 1760000002 an event'"),
 		0);
-	CHECK_INT(world_sh(&w, "cd repo && git pack-refs --all && git gc -q --prune=now && "
-			       "test -z \"$(find .git/objects -type f ! -path '*/pack/*' ! -path "
-			       "'*/info/*')\""),
+	CHECK_INT(world_sh(&w,
+			  "cd repo && git pack-refs --all && git gc -q --prune=now && test -z "
+			  "\"$(find .git/objects -type f ! -path '*/pack/*' ! -path '*/info/*')\""),
 		0);
 	v = world_verify(&w, &w.tip.commit);
 	CHECK(v.good && v.events == 3);
@@ -73,11 +73,9 @@ TEST(in_a_clone_and_sha256)
 	WORLD(w, "--object-format=sha256");
 	CHECK(w.repo.hash == GIT_SHA256);
 	CHECK(world_fill(&w, 3));
-	CHECK_INT(world_sh(&w,
-			  "cd repo && git -c user.name=a -c user.email=a@b commit -q --allow-empty "
-			  "-m x && cd .. && "
-			  "git clone -q repo clone && cd clone && git fetch -q origin '" WORLD_REF
-			  ":" WORLD_REF "'"),
+	CHECK_INT(world_sh(&w, "cd repo && git -c user.name=a -c user.email=a@b commit -q "
+			       "--allow-empty -m x && cd .. && git clone -q repo clone && cd clone "
+			       "&& git fetch -q origin '" WORLD_REF ":" WORLD_REF "'"),
 		0);
 	snprintf(dir, sizeof(dir), "%s/clone", w.top);
 	CHECK_INT(repo_open(&clone, dir, w.state, &w.e), 0);

@@ -108,8 +108,7 @@ TEST(by_a_landed_commit)
 	snprintf(script, sizeof(script),
 		"cd repo && git config user.name a && git config user.email a@b && git commit -q "
 		"--allow-empty -m 'x\n\nCroft-Env: " WORLD_ENV
-		"\nCroft-Evidence: %s' && git commit -q "
-		"--allow-empty -m plain",
+		"\nCroft-Evidence: %s' && git commit -q --allow-empty -m plain",
 		w.tip.envelope.hex);
 	CHECK_INT(world_sh(&w, script), 0);
 	CHECK_INT(verify("HEAD^", NULL, &b), 0);
@@ -186,10 +185,9 @@ TEST(push_and_fetch)
 
 	WORLD(w, "");
 	CHECK(world_fill(&w, 2));
-	CHECK_INT(
-		world_sh(&w,
-			"git init -q --bare hub && git init -q clone && cd repo && git update-ref "
-			"refs/croft/env/" OTHER_ENV " " WORLD_REF " && git tag t " WORLD_REF),
+	CHECK_INT(world_sh(&w, "git init -q --bare hub && git init -q clone && cd repo && git "
+			       "update-ref refs/croft/env/" OTHER_ENV " " WORLD_REF
+			       " && git tag t " WORLD_REF),
 		0);
 	CHECK(stand_in(&w, "repo"));
 	CHECK_INT(evidence_push("../hub", one, false, &b, &e), -EINVAL); /* two of that name here */
@@ -231,7 +229,7 @@ TEST(no_continuation)
 	CHECK(world_fill(&w, 3));
 	CHECK_INT(world_sh(&w, "git init -q --bare hub && cd repo && git push -q ../hub " WORLD_REF
 			       "^:" WORLD_REF " && git remote add o ../hub && git config --add "
-			       "remote.o.fetch '+refs/*:refs/*'"),
+					      "remote.o.fetch '+refs/*:refs/*'"),
 		0);
 	CHECK(stand_in(&w, "repo"));
 	CHECK(evidence_fetch("o", by_id, false, &b, &e) < 0);

@@ -10,14 +10,15 @@
 #define D "0000000000000000000000000000000000000000000000000000000000000001"
 
 static const char receipt[] =
-	"{\"schema\":\"croft.receipt/v1\",\"id\":\"00112233aa\",\"command\":[\"npm\",\"test\"],"
-	"\"cwd\":\"/w\",\"policy\":{\"digest\":\"" D "\",\"enforced_digest\":\"e\"},"
-	"\"tier\":\"namespace\",\"degradations\":[\"one\"],\"exit\":{\"code\":0,\"signal\":null,"
-	"\"timed_out\":false},\"usage\":{\"wall_ms\":1.234},"
-	"\"denials\":[{\"id\":\"x.1\",\"path\":\"/etc/\\u001b[31m\\\"shadow\",\"count\":2}],"
-	"\"network\":{\"hosts\":[{\"host\":\"a.test\",\"port\":443}]},"
-	"\"files\":{\"changed\":[{\"path\":\"a\",\"change\":\"created\"}],\"complete\":true},"
-	"\"coverage\":{\"reads\":\"not observed\"}}";
+	"{\"schema\":\"croft.receipt/"
+	"v1\",\"id\":\"00112233aa\",\"command\":[\"npm\",\"test\"],\"cwd\":\"/"
+	"w\",\"policy\":{\"digest\":\"" D
+	"\",\"enforced_digest\":\"e\"},\"tier\":\"namespace\",\"degradations\":[\"one\"],\"exit\":{"
+	"\"code\":0,\"signal\":null,\"timed_out\":false},\"usage\":{\"wall_ms\":1.234},\"denials\":"
+	"[{\"id\":\"x.1\",\"path\":\"/etc/"
+	"\\u001b[31m\\\"shadow\",\"count\":2}],\"network\":{\"hosts\":[{\"host\":\"a.test\","
+	"\"port\":443}]},\"files\":{\"changed\":[{\"path\":\"a\",\"change\":\"created\"}],"
+	"\"complete\":true},\"coverage\":{\"reads\":\"not observed\"}}";
 
 /* The members as an object, parsed strictly. */
 static struct jdoc *whole(struct buf *members)

@@ -198,8 +198,8 @@ TEST(background_processes_do_not_hold_it_up_and_are_heard)
 	NEEDS_STAGING();
 	world();
 	run_captured(&c,
-		"(echo from the background; sleep 1000) & echo main; wait $! & "
-		"while ! test -e go; do touch go; done",
+		"(echo from the background; sleep 1000) & echo main; wait $! & while ! test -e go; "
+		"do touch go; done",
 		-1, -1);
 	CHECK_INT(c.ran.code, 0);
 	CHECK(strstr(c.out, "main\n"));
@@ -349,8 +349,7 @@ TEST(a_destination_that_waits_holds_up_nothing_else)
 	/* It is said when the other is waiting for room already. */
 	run_captured(&c,
 		"head -c 9000000 /dev/zero & until grep -q '^State:.S' /proc/$!/status; do :; "
-		"done; "
-		"echo heard >&2; wait $!",
+		"done; echo heard >&2; wait $!",
 		out[1], err[1]);
 	CHECK(!(fcntl(out[1], F_GETFL) & O_NONBLOCK));
 	close(out[1]);

@@ -216,8 +216,8 @@ TEST(connections)
 TEST(floor_is_under_every_rule)
 {
 	CHECK_INT(RESOLVE(.user = "network: {allow: ['**.google.internal', '**.azure.internal', "
-				  "{cidr: 160.0.0.0/4, ports: [80], private: true}, "
-				  "{cidr: 'fd00::/16', ports: [80], private: true}]}"),
+				  "{cidr: 160.0.0.0/4, ports: [80], private: true}, {cidr: "
+				  "'fd00::/16', ports: [80], private: true}]}"),
 		0);
 	CHECK_STR(connect_to("x.google.internal", 443), "allow"); /* control */
 	CHECK_STR(connect_to("metadata.google.internal", 443), "deny");
@@ -367,9 +367,8 @@ TEST(default_asks)
 TEST(bundles_do_not_publish)
 {
 	CHECK_INT(RESOLVE(.user = "network: {use: [npm, pypi, crates, go, debian, ubuntu, alpine, "
-				  "maven, "
-				  "rubygems, github-read, gitlab-read, docker, huggingface-read, "
-				  "anthropic-api, openai-api]}"),
+				  "maven, rubygems, github-read, gitlab-read, docker, "
+				  "huggingface-read, anthropic-api, openai-api]}"),
 		0);
 	REQUESTS({"GET https://registry.npmjs.org/left-pad", "allow"},
 		{"GET https://registry.npmjs.org/@babel%2Fcore", "allow"},

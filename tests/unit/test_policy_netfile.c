@@ -22,23 +22,22 @@ static void check_bad(const struct bad *v, size_t n)
 TEST(entries_that_are_refused)
 {
 	static const struct bad bad[] = {
-		{"network:\n  allow: ['*']", "p.yaml:3:11: \"*\" is every host; name the hosts, or "
-					     "write default: ask"},
+		{"network:\n  allow: ['*']",
+			"p.yaml:3:11: \"*\" is every host; name the hosts, or write default: ask"},
 		{"network:\n  allow:\n    - '*.com'",
 			"p.yaml:4:7: \"*.com\" would allow a whole top-level domain; name at least "
 			"two labels after the *"},
-		{"network: {allow: ['**.github.io']}", "p.yaml:2:19: \"**.github.io\" would allow "
-						       "names that anybody can register; "
-						       "name the hosts"},
+		{"network: {allow: ['**.github.io']}",
+			"p.yaml:2:19: \"**.github.io\" would allow names that anybody can "
+			"register; name the hosts"},
 		{"network: {allow: ['**.windows.net']}",
 			"p.yaml:2:19: \"**.windows.net\" would allow names that anybody can "
 			"register; name the hosts"},
 		{"network: {ask: ['*.co.uk']}", "p.yaml:2:17: \"*.co.uk\" would allow names that "
-						"anybody can register; name "
-						"the hosts"},
-		{"network: {allow: [169.254.169.254]}", "p.yaml:2:19: 169.254.169.254/32 cannot be "
-							"granted: it is link-local, where "
-							"metadata services are"},
+						"anybody can register; name the hosts"},
+		{"network: {allow: [169.254.169.254]}",
+			"p.yaml:2:19: 169.254.169.254/32 cannot be granted: it is link-local, "
+			"where metadata services are"},
 		{"network: {allow: [{cidr: 127.0.0.0/8, private: true}]}",
 			"p.yaml:2:26: 127.0.0.0/8 cannot be granted: it is loopback"},
 		{"network: {allow: ['[::1]:80']}",
@@ -49,8 +48,7 @@ TEST(entries_that_are_refused)
 			"write the IPv4 address"},
 		{"network: {allow: [metadata.google.internal]}",
 			"p.yaml:2:19: metadata.google.internal cannot be granted: it is the "
-			"cloud's "
-			"metadata service"},
+			"cloud's metadata service"},
 		{"network: {allow: [LOCALHOST]}",
 			"p.yaml:2:19: localhost cannot be granted: it is the sandbox itself"},
 		{"network: {allow: ['10.0.0.0/8:5432']}",
@@ -58,14 +56,13 @@ TEST(entries_that_are_refused)
 			"10.0.0.0/8\" with \"private: true\""},
 		{"network: {allow: [10.1.2.3/8]}",
 			"p.yaml:2:19: \"10.1.2.3/8\" has bits beyond its prefix; write 10.0.0.0/8"},
-		{"network: {allow: [0.0.0.0/0]}",
-			"p.yaml:2:19: 0.0.0.0/0 cannot be granted: it is every address; name the "
-			"ranges"},
-		{"network: {allow: [127.1]}", "p.yaml:2:19: \"127.1\" is not an address; write the "
-					      "four decimal numbers"},
-		{"network: {allow: [\"\\u00fc.example\"]}", "p.yaml:2:19: \"\xc3\xbc.example\" is "
-							    "not ASCII; write the name in its xn-- "
-							    "form"},
+		{"network: {allow: [0.0.0.0/0]}", "p.yaml:2:19: 0.0.0.0/0 cannot be granted: it is "
+						  "every address; name the ranges"},
+		{"network: {allow: [127.1]}",
+			"p.yaml:2:19: \"127.1\" is not an address; write the four decimal numbers"},
+		{"network: {allow: [\"\\u00fc.example\"]}",
+			"p.yaml:2:19: \"\xc3\xbc.example\" is not ASCII; write the name in its "
+			"xn-- form"},
 		{"network: {allow: ['https://a.b/']}",
 			"p.yaml:2:19: \"https://a.b/\" is a URL; write the host alone, and paths "
 			"under \"paths\""},
@@ -114,8 +111,7 @@ TEST(entries_that_are_refused)
 			"not exist"},
 		{"network: {allow: [{host: a.b, limits: {expires: 2020-01-01T00:00:00Z}}]}",
 			"p.yaml:2:19: network.allow[0] expired at 2020-01-01T00:00:00Z; take it "
-			"out "
-			"or give it a later time"},
+			"out or give it a later time"},
 		{"network: {deny: [{host: a.b, limits: {uses: 1}}]}",
 			"p.yaml:2:45: \"limits\" means nothing in a deny"},
 		{"network: {deny: [{host: a.b, mode: tcp}]}",
@@ -123,15 +119,15 @@ TEST(entries_that_are_refused)
 			"spoken"},
 		{"network:\n  allow:\n    - a.b\n    - c.d\n    - A.b:443,80",
 			"p.yaml:6:7: a.b:80,443 is listed twice under allow (first on line 4)"},
-		{"network: {use: [nmp]}", "p.yaml:2:17: unknown bundle \"nmp\"; did you mean "
-					  "\"npm\"?"},
+		{"network: {use: [nmp]}",
+			"p.yaml:2:17: unknown bundle \"nmp\"; did you mean \"npm\"?"},
 		{"network: {default: allow}",
 			"p.yaml:2:20: network.default is deny or ask; hosts are allowed by name"},
-		{"network: {alow: []}", "p.yaml:2:11: unknown key \"alow\" in network; did you "
-					"mean \"allow\"?"},
+		{"network: {alow: []}",
+			"p.yaml:2:11: unknown key \"alow\" in network; did you mean \"allow\"?"},
 		{"network: {ceiling: []}", "p.yaml:2:11: unknown key \"ceiling\" in network"},
-		{"network: {allow: [[a.b]]}", "p.yaml:2:19: an entry is a host, or a mapping with "
-					      "\"host\" or \"cidr\""},
+		{"network: {allow: [[a.b]]}",
+			"p.yaml:2:19: an entry is a host, or a mapping with \"host\" or \"cidr\""},
 	};
 
 	check_bad(bad, ARRAY_SIZE(bad));
@@ -145,14 +141,12 @@ TEST(rules_that_hide_each_other)
 		 "    - {host: a.test, mode: tls}",
 			"p.yaml:6:7: allow a.test:443 is not inspected (mode tls), so allow "
 			"a.test:443 would not hold; the other one is at p.yaml:4: keep one, or "
-			"give "
-			"both a mode that inspects"},
+			"give both a mode that inspects"},
 		{"network:\n  allow:\n    - {host: '**.b.test', mode: tcp, ports: [400-500]}\n"
 		 "    - a.b.test",
 			"p.yaml:5:7: allow **.b.test:400-500 is not inspected (mode tcp), so allow "
 			"a.b.test:80,443 would not hold; the other one is at p.yaml:4: keep one, "
-			"or "
-			"give both a mode that inspects"},
+			"or give both a mode that inspects"},
 		{"network:\n  ask: ['a.test:8080']\n  deny:\n    - {host: a.test, methods: [PUT]}",
 			"p.yaml:5:7: ask a.test:8080 is not inspected (mode tcp), so deny a.test "
 			"would not hold; the other one is at p.yaml:3: keep one, or give both a "
@@ -180,8 +174,7 @@ TEST(secrets)
 		{"network: {allow: [{host: a.test, mode: tls}], secrets: [{name: T, host: "
 		 "a.test}]}",
 			"p.yaml:2:57: the secret T cannot be put in at a.test:443: "
-			"network.allow[0] "
-			"(p.yaml:2) is not inspected; use mode http"},
+			"network.allow[0] (p.yaml:2) is not inspected; use mode http"},
 		{"network: {secrets: [{host: a.test}]}", "p.yaml:2:21: a secret needs \"name\""},
 		{"network: {secrets: [{name: T}]}",
 			"p.yaml:2:21: the secret T needs \"host\": where it may go"},
@@ -195,10 +188,9 @@ TEST(secrets)
 			"p.yaml:2:28: \"1T\" is not a variable name; letters, digits and _"},
 		{"network: {secrets: [{name: T, host: '*.com'}]}",
 			"p.yaml:2:37: \"*.com\" would allow a whole top-level domain; name at "
-			"least "
-			"two labels after the *"},
-		{"network: {allow: [a.test], secrets: [{name: A, env: X, host: a.test}, "
-		 "{name: B, env: X, host: a.test}]}",
+			"least two labels after the *"},
+		{"network: {allow: [a.test], secrets: [{name: A, env: X, host: a.test}, {name: B, "
+		 "env: X, host: a.test}]}",
 			"p.yaml:2:71: the secrets A and B are both in the variable X"},
 	};
 	struct net_request q = {.host = "a.test",
@@ -210,10 +202,9 @@ TEST(secrets)
 	const struct net_secret *s;
 
 	check_bad(bad, ARRAY_SIZE(bad));
-	CHECK_INT(
-		RESOLVE(.user = "network: {allow: [a.test, 'b.test'], secrets: [{name: T, env: E, "
-				"host: a.test, paths: [/r/**], methods: [GET], place: header, "
-				"field: X-Key, require: true}]}"),
+	CHECK_INT(RESOLVE(.user = "network: {allow: [a.test, 'b.test'], secrets: [{name: T, env: "
+				  "E, host: a.test, paths: [/r/**], methods: [GET], place: header, "
+				  "field: X-Key, require: true}]}"),
 		0);
 	s = net_secret_for(pol.net, &q, 0);
 	CHECK(s);
@@ -254,20 +245,19 @@ TEST(the_rest_of_the_section)
 			"http://user:password@host:port"},
 		{"network: {trust: [ca.pem]}", "p.yaml:2:19: \"ca.pem\" is not a file of "
 					       "authorities; write its absolute path"},
-		{"network: {publish: ['80:0']}", "p.yaml:2:21: \"0\" is not a port between 1 and "
-						 "65535"},
+		{"network: {publish: ['80:0']}",
+			"p.yaml:2:21: \"0\" is not a port between 1 and 65535"},
 		{"network: {publish: ['80:1', '80:2']}", "p.yaml:2:29: port 80 is published twice"},
 		{"network: {host-ports: ['1:2']}", "p.yaml:2:24: \"1:2\" is not a port"},
-		{"network: {ask-timeout: 1w}", "p.yaml:2:24: \"1w\" is not a time between 1s and "
-					       "1d; write 30s or 5m"},
+		{"network: {ask-timeout: 1w}",
+			"p.yaml:2:24: \"1w\" is not a time between 1s and 1d; write 30s or 5m"},
 		{"network: {record-query: yes}", "p.yaml:2:25: \"yes\" is neither true nor false"},
 	};
 
 	check_bad(bad, ARRAY_SIZE(bad));
 	CHECK_INT(RESOLVE(.user = "network: {resolve: {b.x: 10.1.2.3, a.x: [10.1.2.4, 'fd00::4']}, "
-				  "dns: [203.0.113.53, '203.0.113.53:5353', '2001:db8::1'], "
-				  "proxy: 'http://u:pw@proxy.corp:3128', trust: [/etc/ca.pem, "
-				  "~/ca.pem], "
+				  "dns: [203.0.113.53, '203.0.113.53:5353', '2001:db8::1'], proxy: "
+				  "'http://u:pw@proxy.corp:3128', trust: [/etc/ca.pem, ~/ca.pem], "
 				  "publish: ['8080:80', '9000'], host-ports: [5432], record-query: "
 				  "true}"),
 		0);

@@ -23,15 +23,14 @@ TEST(layers_add_up)
 
 TEST(the_ceiling_holds_for_requests)
 {
-	static const char sys[] = "network: {allow: [{host: '*.corp.test', methods: [GET], "
-				  "limits: {uses: 5}}, {host: db.test, ports: [5432], mode: tcp}], "
-				  "ask: [maybe.test]}";
+	static const char sys[] =
+		"network: {allow: [{host: '*.corp.test', methods: [GET], limits: {uses: 5}}, "
+		"{host: db.test, ports: [5432], mode: tcp}], ask: [maybe.test]}";
 
 	CHECK_INT(RESOLVE(.system = sys,
-			  .user = "network: {default: ask, allow: [{host: a.corp.test, "
-				  "methods: [GET, POST]}, 'db.test:5432', maybe.test, "
-				  "{host: b.corp.test, mode: tls}, evil.org, "
-				  "{host: c.corp.test, private: true}]}"),
+			  .user = "network: {default: ask, allow: [{host: a.corp.test, methods: "
+				  "[GET, POST]}, 'db.test:5432', maybe.test, {host: b.corp.test, "
+				  "mode: tls}, evil.org, {host: c.corp.test, private: true}]}"),
 		0);
 	REQUESTS({"GET https://a.corp.test/", "allow"}, {"POST https://a.corp.test/", "deny"},
 		{"GET https://maybe.test/", "ask"}, {"GET https://evil.org/", "deny"},
@@ -81,10 +80,9 @@ TEST(the_ceiling_holds_for_requests)
 
 TEST(a_sealed_profile_has_no_network)
 {
-	CHECK_INT(
-		RESOLVE(.user = "profile: offline\nnetwork: {use: [npm], default: ask, publish: "
-				"['80:80'], host-ports: [1], allow: [a.test], secrets: [{name: T, "
-				"host: a.test}], deny: [b.test]}"),
+	CHECK_INT(RESOLVE(.user = "profile: offline\nnetwork: {use: [npm], default: ask, publish: "
+				  "['80:80'], host-ports: [1], allow: [a.test], secrets: [{name: "
+				  "T, host: a.test}], deny: [b.test]}"),
 		0);
 	CHECK(!net_wanted(pol.net));
 	CHECK_INT(pol.net->secrets_n, 0);
@@ -171,8 +169,7 @@ TEST(command_line_values)
 		{"network.secret", "T@a.test:0", "\"0\" is not a port between 1 and 65535"},
 		{"network.resolve", "d.test", "\"d.test\" is not NAME=ADDRESS"},
 		{"network.trust", "~/x",
-			"\"~/x\" is not a file of authorities; write its absolute "
-			"path"},
+			"\"~/x\" is not a file of authorities; write its absolute path"},
 		{"network.alow", "x", "unknown key of network \"alow\"; did you mean \"allow\"?"}};
 	struct policy_layer *l = NULL;
 
@@ -234,9 +231,8 @@ static const char everything[] =
 
 TEST(text_and_back)
 {
-	static const char sys[] =
-		"network: {allow: ['**.w.test', a.test, {cidr: 10.0.0.0/8, ports: [5432], "
-		"private: true}], ask: ['f.test:22']}";
+	static const char sys[] = "network: {allow: ['**.w.test', a.test, {cidr: 10.0.0.0/8, "
+				  "ports: [5432], private: true}], ask: ['f.test:22']}";
 	struct buf one = BUF_INIT(4u << 20), two = BUF_INIT(4u << 20);
 
 	for (int i = 0; i < 3; i++) {
@@ -245,8 +241,7 @@ TEST(text_and_back)
 		CHECK_INT(i == 0   ? RESOLVE(.user = everything)
 			  : i == 1 ? RESOLVE(.system = sys,
 					     .user = "network: {allow: [a.test, {cidr: "
-						     "10.1.0.0/16, ports: [5432], "
-						     "private: true}]}")
+						     "10.1.0.0/16, ports: [5432], private: true}]}")
 				   : RESOLVE(.system = "network: {allow: []}"),
 			0);
 		buf_reset(&one);
@@ -301,8 +296,8 @@ TEST(shown_and_digested)
 	CHECK_STR(first.digest.hex, pol.digest.hex);
 	CHECK_INT(RESOLVE(.user = "tier: auto"), 0);
 	CHECK(policy_diff(&pol, &first, &diff) > 20);
-	CHECK(strstr(buf_str(&diff), "+ network allow g.test:443 git repos=a/*,b/c "
-				     "refs=refs/heads/x/* push\n"));
+	CHECK(strstr(buf_str(&diff),
+		"+ network allow g.test:443 git repos=a/*,b/c refs=refs/heads/x/* push\n"));
 	CHECK(!strstr(buf_str(&diff), "pa-ss"));
 	policy_done(&first);
 	buf_done(&text);
@@ -313,9 +308,8 @@ TEST(explained)
 {
 	struct buf b = BUF_INIT(1u << 16);
 
-	CHECK_INT(
-		RESOLVE(.user = "network: {allow: [{host: a.test, methods: [GET]}], ask: [a.test], "
-				"deny: [b.test]}"),
+	CHECK_INT(RESOLVE(.user = "network: {allow: [{host: a.test, methods: [GET]}], ask: "
+				  "[a.test], deny: [b.test]}"),
 		0);
 	policy_explain_host(&pol, "A.test:443", &b);
 	CHECK_STR(buf_str(&b), "A.test:443: allow, for some requests\n"

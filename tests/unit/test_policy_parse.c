@@ -200,8 +200,7 @@ TEST(words)
 							 "not a time; write 30s, 10m, 2h or none"},
 		{"version: 1\nlimits: {pids: 99999999999999999999}\n",
 			"p.yaml:2:16: limits.pids: \"99999999999999999999\" is not a number of "
-			"processes; write 512 "
-			"or none"},
+			"processes; write 512 or none"},
 	};
 
 	check_bad(bad, sizeof(bad) / sizeof(bad[0]));
@@ -212,12 +211,10 @@ TEST(paths)
 	static const struct bad bad[] = {
 		{"version: 1\nfilesystem:\n  read:\n    - src\n",
 			"p.yaml:4:7: \"src\" is relative; write ./path for the workspace, ~/path "
-			"for the home "
-			"directory, or /path"},
+			"for the home directory, or /path"},
 		{"version: 1\nfilesystem: {read: [~bob/x]}\n",
 			"p.yaml:2:21: \"~bob/x\" names another user's home, which is not "
-			"supported; write the "
-			"absolute path"},
+			"supported; write the absolute path"},
 		{"version: 1\nfilesystem: {deny: [\"/a\\nb\"]}\n",
 			"p.yaml:2:21: \"/a\\x0ab\" holds a control character"},
 		{"version: 1\nfilesystem: {deny: [\"/a\\0b\"]}\n",
@@ -230,8 +227,7 @@ TEST(paths)
 			"it"},
 		{"version: 1\nfilesystem: {read: ['/*/x']}\n",
 			"p.yaml:2:21: /*/x starts with a wildcard and could match any directory; "
-			"name the top-level "
-			"directory"},
+			"name the top-level directory"},
 		{"version: 1\nfilesystem: {read: [/proc/1]}\n",
 			"p.yaml:2:21: /proc/1 is made new for every sandbox and takes no rules"},
 		{"version: 1\nfilesystem: {write: [/dev/sda]}\n",
@@ -241,8 +237,7 @@ TEST(paths)
 			"made writable"},
 		{"version: 1\nfilesystem: {deny: ['/a/[b']}\n",
 			"p.yaml:2:21: \"/a/[b\" has a [ that is not a complete set; write [abc], "
-			"[a-z] or [!x], or "
-			"\\[ for the character"},
+			"[a-z] or [!x], or \\[ for the character"},
 		{"version: 1\nfilesystem: {read: [/a], deny: [/a/]}\n",
 			"p.yaml:2:33: /a is under both read (line 2) and deny; keep one"},
 		{"version: 1\nfilesystem:\n  read: [/b, /a]\n  write: [/c]\n  deny: [/d, ./../w/x, "

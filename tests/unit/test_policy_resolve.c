@@ -288,8 +288,7 @@ TEST(floor_holds)
 	CHECK_INT(
 		RESOLVE(.user = "filesystem:\n  read:\n    - ~/.config/croft/policy.yaml\n"), 126);
 	CHECK_STR(err.msg, "user.yaml:4: read /home/u/.config/croft/policy.yaml is not possible: "
-			   "croft itself denies "
-			   "/home/u/.config/croft");
+			   "croft itself denies /home/u/.config/croft");
 	/* Around it, and by pattern, it stays closed. */
 	CHECK_INT(RESOLVE(.cli = "filesystem: {write: [~, /run, '~/**/*.yaml', "
 				 "'~/.config/*/policy.yaml']}"),

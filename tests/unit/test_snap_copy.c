@@ -23,11 +23,9 @@ static void copy_and_compare(const char *to_name)
 	to = world_dir(to_name);
 	CHECK(copy_tree(from, to, "t", skip_secret, NULL, &st, &e) == 0);
 	CHECK(world_sh("cd %s/t; test \"$(cat a)\" = hello; test -L l -a \"$(readlink l)\" = "
-		       "/nowhere; test "
-		       "\"$(stat -c %%a x)\" = 755; test \"$(stat -c %%Y a)\" = 1000000000; test "
-		       "\"$(stat -c "
-		       "%%Y d)\" = 1000000001; test ! -e secret -a ! -e fifo; cmp hole "
-		       "../../from/t/hole",
+		       "/nowhere; test \"$(stat -c %%a x)\" = 755; test \"$(stat -c %%Y a)\" = "
+		       "1000000000; test \"$(stat -c %%Y d)\" = 1000000001; test ! -e secret -a ! "
+		       "-e fifo; cmp hole ../../from/t/hole",
 		      to_name) == 0);
 	CHECK(fstatat(to, "t/hole", &s, 0) == 0);
 	CHECK_INT(s.st_size, (8 << 20) + 5);
@@ -39,10 +37,8 @@ TEST(trees_are_copied)
 {
 	CHECK(world_make());
 	CHECK(world_sh("mkdir -p from/t/d; cd from/t; echo hello > a; touch -d @1000000000 a; ln "
-		       "-s /nowhere l; "
-		       "echo x > x; chmod 4755 x; echo s > secret; mkfifo fifo; truncate -s 8M "
-		       "hole; echo "
-		       "tail >> hole; touch -d @1000000001 d") == 0);
+		       "-s /nowhere l; echo x > x; chmod 4755 x; echo s > secret; mkfifo fifo; "
+		       "truncate -s 8M hole; echo tail >> hole; touch -d @1000000001 d") == 0);
 	copy_and_compare("to1");
 }
 

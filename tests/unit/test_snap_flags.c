@@ -109,15 +109,13 @@ TEST(repositories_are_known_by_their_looks)
 	CHECK(prepare(&p, "bare", false,
 		"mkdir -p old/objects half/objects/x half/refs; echo 1 > old/HEAD; echo 1 > "
 		"old/commondir; echo 1 > old/same; echo 1 > half/objects/x/1; echo 1 > "
-		"half/refs/1; "
-		"echo 1 > top; " COMMIT,
+		"half/refs/1; echo 1 > top; " COMMIT,
 		/* whole; linked; completed by the start; the start's own; not quite; at the top */
 		"mkdir -p n/objects n/refs n/sub w half old no/objects objects refs; echo 1 > "
-		"n/HEAD;"
-		"echo 1 > n/objects/k; echo 1 > n/refs/k; echo 1 > n/config; echo 1 > n/sub/f;"
-		"echo 1 > w/head; echo 1 > w/commondir; echo 1 > half/HEAD; echo 2 > old/hook;"
-		"echo 1 > old/same; echo 1 > no/HEAD; echo 1 > no/objects/k;"
-		"echo 1 > HEAD; echo 1 > objects/k; echo 1 > refs/k"));
+		"n/HEAD;echo 1 > n/objects/k; echo 1 > n/refs/k; echo 1 > n/config; echo 1 > "
+		"n/sub/f;echo 1 > w/head; echo 1 > w/commondir; echo 1 > half/HEAD; echo 2 > "
+		"old/hook;echo 1 > old/same; echo 1 > no/HEAD; echo 1 > no/objects/k;echo 1 > "
+		"HEAD; echo 1 > objects/k; echo 1 > refs/k"));
 	CHECK_STR(scanned(&p, NULL),
 		"A HEAD A half/HEAD(2) A n/HEAD(2) A n/config(2) A n/objects/k(2) A n/refs/k(2) A "
 		"n/sub/f(2) A no/HEAD A no/objects/k A objects/k A old/hook(2) A refs/k A "
@@ -189,8 +187,7 @@ TEST(hooks_and_included_files_of_the_user)
 	static const char *const staged =
 		"mkdir -p tools/run/lib other; echo 2 > tools/run/pre-commit; echo 2 > "
 		"tools/run/lib/x; echo 2 > tools/runner; echo 2 > my.inc; echo 2 > Late.inc; echo "
-		"2 "
-		"> other/my.inc";
+		"2 > other/my.inc";
 	cleanup_place struct flag_place p = NOWHERE, q = NOWHERE;
 	cleanup_repo struct repo again = {0};
 	struct err e = ERR_INIT;
@@ -227,19 +224,16 @@ TEST(files_run_by_way_of_symlinks)
 {
 	static const char *const files =
 		"mkdir -p conf a b real deep; echo 1 > conf/t; ln -s conf .vscode; ln -s a "
-		"deep/.idea; "
-		"ln -s a2 .idea; ln -s b a2; ln -s real .config; ln -s ../real2 b/link; "
-		"ln -s .vscode/loop .run; ln -s conf plain";
+		"deep/.idea; ln -s a2 .idea; ln -s b a2; ln -s real .config; ln -s ../real2 "
+		"b/link; ln -s .vscode/loop .run; ln -s conf plain";
 	static const char *const staged =
 		"mkdir -p conf a b real/git real2 deep/a other e; echo 2 > conf/t; echo 2 > a/t; "
-		"echo 2 "
-		"> b/t; echo 2 > real/git/config; echo 2 > real/plain; echo 2 > real2/t; echo 2 > "
-		"deep/a/t; echo 2 > other/t; echo 2 > e/rc; ln -s e/rc .envrc; ln -s e .github; ln "
-		"-s "
-		"other fine";
-	static const char *const want = "A .envrc! A .github! A a/t A b/t! M conf/t! A deep/a/t! A "
-					"e/rc! A fine A other/t A "
-					"real/git/config! A real/plain A real2/t!";
+		"echo 2 > b/t; echo 2 > real/git/config; echo 2 > real/plain; echo 2 > real2/t; "
+		"echo 2 > deep/a/t; echo 2 > other/t; echo 2 > e/rc; ln -s e/rc .envrc; ln -s e "
+		".github; ln -s other fine";
+	static const char *const want =
+		"A .envrc! A .github! A a/t A b/t! M conf/t! A deep/a/t! A e/rc! A fine A other/t "
+		"A real/git/config! A real/plain A real2/t!";
 	cleanup_place struct flag_place p = NOWHERE, q = NOWHERE;
 	char cmd[1024];
 
@@ -277,14 +271,11 @@ TEST(ignored_files_of_a_live_directory)
 
 	CHECK(prepare(&p, "liveign", true,
 		"printf '*.o\\nout/\\n' > .gitignore; mkdir -p out d; echo 1 > a.o; echo 1 > "
-		"out/x; "
-		"echo 1 > out/kept; echo 1 > d/t.o; echo 1 > gone.o; echo 1 > f; git init -q; git "
-		"add "
-		".gitignore f; git add -f out/kept d/t.o; git commit -qm x; echo mine > "
-		".git/info/exclude; echo 1 > mine",
+		"out/x; echo 1 > out/kept; echo 1 > d/t.o; echo 1 > gone.o; echo 1 > f; git init "
+		"-q; git add .gitignore f; git add -f out/kept d/t.o; git commit -qm x; echo mine "
+		"> .git/info/exclude; echo 1 > mine",
 		"mkdir out d; echo 2 > a.o; echo 2 > out/x; echo 2 > out/kept; echo 2 > d/t.o; "
-		"echo "
-		"2 > n.o; echo 2 > f; echo 2 > mine"));
+		"echo 2 > n.o; echo 2 > f; echo 2 > mine"));
 	CHECK(mknodat(p.layer, "gone.o", S_IFCHR, makedev(0, 0)) == 0);
 	CHECK_STR(scanned(&p, &ignored), "M d/t.o M f M out/kept");
 	CHECK_INT(ignored, 5);
@@ -304,12 +295,12 @@ TEST(repositories_in_a_live_directory)
 		"echo 1 > f; mkdir -p d own/x; " COMMIT
 		"; git -C own init -q; echo 1 > own/x/1; echo 1 > own/g; mkdir linked; git "
 		"update-index --add --cacheinfo "
-		"160000,1234567890123456789012345678901234567890,linked;"
-		"git commit -qm s; git rm -q --cached linked; git update-index --add --cacheinfo "
+		"160000,1234567890123456789012345678901234567890,linked;git commit -qm s; git rm "
+		"-q --cached linked; git update-index --add --cacheinfo "
 		"160000,1234567890123456789012345678901234567890,next",
 		"mkdir -p own/x own/.git linked next d; echo 2 > own/x/1; echo 2 > "
-		"own/.git/config; echo 2 "
-		"> linked/n; echo 2 > next/n; echo 2 > d/n; echo 1 > own/same; echo 2 > ownx"));
+		"own/.git/config; echo 2 > linked/n; echo 2 > next/n; echo 2 > d/n; echo 1 > "
+		"own/same; echo 2 > ownx"));
 	CHECK(mknodat(p.layer, "own/g", S_IFCHR, makedev(0, 0)) == 0);
 	CHECK_STR(scanned(&p, NULL), "A d/n A linked/n(2048) A next/n(2048) M own/.git(2050) D "
 				     "own/g(2048) A own/same(2048) M own/x/1(2048) A ownx");

@@ -233,13 +233,11 @@ TEST(ignored_files_are_counted_and_not_read)
 	cleanup_changes struct changes c = {0};
 
 	CHECK(setup(&s, "ign", "sha1",
-		"printf '*.o\\nout/\\n!keep.o\\n' > .gitignore; echo t > t.o; "
-		"git add -f t.o"));
+		"printf '*.o\\nout/\\n!keep.o\\n' > .gitignore; echo t > t.o; git add -f t.o"));
 	/* the sandbox's own .gitignore hides nothing */
-	CHECK(layer(&s,
-		"echo '*' > .gitignore; echo 2 > t.o; echo x > x.o; echo k > keep.o; "
-		"mkdir -p out/deep n/out; echo 1 > out/deep/f; echo 1 > n/out/f; echo 1 > "
-		"n/f; echo 1 > ':(top)q.o'; for i in $(seq 300); do echo $i > out/$i; done"));
+	CHECK(layer(&s, "echo '*' > .gitignore; echo 2 > t.o; echo x > x.o; echo k > keep.o; mkdir "
+			"-p out/deep n/out; echo 1 > out/deep/f; echo 1 > n/out/f; echo 1 > n/f; "
+			"echo 1 > ':(top)q.o'; for i in $(seq 300); do echo $i > out/$i; done"));
 	SCAN(&s, &c);
 	CHECK_STR(shown(&c), "M .gitignore A keep.o A n/f M t.o");
 	CHECK_INT(c.ignored, 4); /* x.o, :(top)q.o, n/out/f, out as a whole */
@@ -264,9 +262,8 @@ TEST(large_new_directories_are_listed_after_asking)
 	cleanup_changes struct changes c = {0};
 
 	CHECK(setup(&s, "large", "sha1", plain));
-	CHECK(layer(&s,
-		"mkdir -p new/out new/sub; for i in $(seq 300); do echo $i > new/$i; echo $i > "
-		"new/out/$i; echo $i > new/sub/$i; done"));
+	CHECK(layer(&s, "mkdir -p new/out new/sub; for i in $(seq 300); do echo $i > new/$i; echo "
+			"$i > new/out/$i; echo $i > new/sub/$i; done"));
 	SCAN(&s, &c);
 	CHECK_INT(c.n, 600);
 	CHECK_INT(c.ignored, 1);
@@ -281,18 +278,14 @@ TEST(what_git_cannot_hold_is_flagged)
 
 	CHECK(setup(&s, "flags", "sha1", plain));
 	CHECK(layer(&s, "mkfifo fifo; mkdir -p n/.git .GIT m; echo x > n/.git/config; echo 1 > "
-			"m/.git; echo s "
-			"> suid; chmod 4755 suid; ln -s /etc/passwd abs; ln -s ../up up; ln -s "
-			".git/hooks h; "
-			"mkdir -p e/mpty; echo A > A; chmod 1644 x.sh 2>/dev/null || :; echo x > "
-			"x.sh; chmod "
-			"1755 x.sh; echo fine > fine"));
+			"m/.git; echo s > suid; chmod 4755 suid; ln -s /etc/passwd abs; ln -s "
+			"../up up; ln -s .git/hooks h; mkdir -p e/mpty; echo A > A; chmod 1644 "
+			"x.sh 2>/dev/null || :; echo x > x.sh; chmod 1755 x.sh; echo fine > fine"));
 	snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/flags.l0/sock", world);
 	CHECK(bind(sock, (struct sockaddr *)&sa, sizeof(sa)) == 0);
 	SCAN(&s, &c);
-	CHECK_STR(shown(&c),
-		"A .GIT(2) A A(128) A abs(64) A e/mpty(512) A fifo(4) A fine A h(64) A m/.git(2) A "
-		"n/.git(2) A sock(4) A suid(8) A up(64) M x.sh(8)");
+	CHECK_STR(shown(&c), "A .GIT(2) A A(128) A abs(64) A e/mpty(512) A fifo(4) A fine A h(64) "
+			     "A m/.git(2) A n/.git(2) A sock(4) A suid(8) A up(64) M x.sh(8)");
 	/* only what may land is in the tree */
 	CHECK(world_sh("test \"$(git --git-dir=%s diff-tree -r --name-only %s %s)\" = fine",
 		      s.repo.store, oid_hex(&c.start_tree).s, oid_hex(&c.tree).s) == 0);
@@ -333,11 +326,9 @@ TEST(case_collisions)
 	cleanup_changes struct changes c = {0};
 
 	CHECK(setup(&s, "case", "sha1",
-		"mkdir Src; echo 1 > Src/x; echo r > README; echo k > Kept; "
-		"echo k > kept"));
-	CHECK(layer(&s,
-		"mkdir src; echo 1 > src/y; echo r > readme; echo 2 > kept; echo 1 > P; echo "
-		"1 > p; echo 1 > fine"));
+		"mkdir Src; echo 1 > Src/x; echo r > README; echo k > Kept; echo k > kept"));
+	CHECK(layer(&s, "mkdir src; echo 1 > src/y; echo r > readme; echo 2 > kept; echo 1 > P; "
+			"echo 1 > p; echo 1 > fine"));
 	CHECK(whiteout(&s, "README")); /* a renaming is no collision */
 	SCAN(&s, &c);
 	CHECK_STR(shown(&c), "A P(128) D README A fine M kept A p(128) A readme A src/y(128)");
@@ -393,9 +384,8 @@ TEST(too_deep_and_too_long_is_said)
 	int fd;
 
 	CHECK(setup(&s, "deep", "sha1", plain));
-	CHECK(layer(&s,
-		"echo fine > fine; i=0; while [ $i -lt 300 ]; do mkdir x; cd x; i=$((i+1)); "
-		"done; echo 1 > f"));
+	CHECK(layer(&s, "echo fine > fine; i=0; while [ $i -lt 300 ]; do mkdir x; cd x; "
+			"i=$((i+1)); done; echo 1 > f"));
 	fd = dup(s.layers[0]);
 	for (int i = 0; i < 30; i++) {
 		char name[201];
@@ -499,9 +489,8 @@ TEST(a_live_start_keeps_old_contents)
 		.cache_fd = -1};
 	CHECK(scan_layers(&c, &sc, &e) == 0);
 	CHECK_STR(shown(&c), "M a D d/b M l A n");
-	CHECK(world_sh(
-		      "test \"$(git --git-dir=%s diff-tree -r --name-status %s %s | tr '\\t\\n' '  "
-		      "')\" = 'M a D d/b M l A n '",
+	CHECK(world_sh("test \"$(git --git-dir=%s diff-tree -r --name-status %s %s | tr '\\t\\n' ' "
+		       " ')\" = 'M a D d/b M l A n '",
 		      s.repo.store, oid_hex(&c.start_tree).s, oid_hex(&c.tree).s) == 0);
 	CHECK(world_sh("git --git-dir=%s cat-file -p %s:a | grep -q old", s.repo.store,
 		      oid_hex(&c.start_tree).s) == 0);
@@ -634,8 +623,7 @@ static int overlay_rounds(struct setup *s, unsigned seed)
 		if (world_out(&want,
 			    "rm -f truth; export GIT_DIR=$PWD/%s/.git GIT_INDEX_FILE=$PWD/truth "
 			    "GIT_WORK_TREE=$PWD/merged && cd merged && git read-tree HEAD && git "
-			    "add -A "
-			    "&& git write-tree",
+			    "add -A && git write-tree",
 			    s->name) != 0)
 			return 4;
 		if (scan_it(s, &c, &e) < 0) {
@@ -687,8 +675,8 @@ static void overlay_test(const char *name, const char *format, unsigned seeds)
 		snprintf(repo, sizeof(repo), "%s%u", name, seed);
 		CHECK(setup(&s, repo, format,
 			"mkdir -p d/e/g; echo a > a; echo b > d/b; echo c > d/e/c; echo a > "
-			"d/e/g/a; ln "
-			"-s a l; echo x > x.sh; chmod +x x.sh; echo '*.o' > .gitignore"));
+			"d/e/g/a; ln -s a l; echo x > x.sh; chmod +x x.sh; echo '*.o' > "
+			".gitignore"));
 		fflush(stdout);
 		pid = fork();
 		if (pid == 0) {

@@ -65,8 +65,7 @@ TEST(changes_go_to_the_upper_layer_and_nowhere_else)
 	stage_base(&s);
 	run_in(&r,
 		"cat file && echo changed > file && echo n > new && rm dir/inner && chmod 700 dir "
-		"&& "
-		"mkdir d2 && ln -s /etc/passwd link",
+		"&& mkdir d2 && ln -s /etc/passwd link",
 		&s);
 	CHECK_STR(r.e.msg, "");
 	CHECK_INT(r.code, 0);
@@ -217,8 +216,8 @@ TEST(another_tree_and_objects_stand_in_the_workspace)
 	s.staging.objects = s.objects;
 	s.staging.objects_dir = "/.croft/git";
 	run_in(&r,
-		"cat node/lib /.croft/git/0/pack && echo x > node/new && echo y > top && "
-		"(echo z > /.croft/git/0/pack || echo refused)",
+		"cat node/lib /.croft/git/0/pack && echo x > node/new && echo y > top && (echo z > "
+		"/.croft/git/0/pack || echo refused)",
 		&s);
 	CHECK_STR(r.e.msg, "");
 	CHECK_INT(r.code, 0);
@@ -251,9 +250,9 @@ TEST(denied_names_are_hidden_in_the_view_whichever_layer_has_them)
 	more_rules[1] = (struct policy_rule_text){ACCESS_DENY, "./vault"};
 	more_rules[2] = (struct policy_rule_text){ACCESS_DENY, "./absent"};
 	run_in(&r,
-		"cat .env; cat dir/.env; cat vault/key; ls vault; cat dir.env; ln .env x; "
-		"mv .env y; rm -f .env; mv vault v2; cat file; echo made > absent && cat absent; "
-		"echo open > other && cat other",
+		"cat .env; cat dir/.env; cat vault/key; ls vault; cat dir.env; ln .env x; mv .env "
+		"y; rm -f .env; mv vault v2; cat file; echo made > absent && cat absent; echo open "
+		"> other && cat other",
 		&s);
 	CHECK_INT(r.rc, 0);
 	CHECK(!strstr(r.out, "secret") && !strstr(r.out, "key\n") && strstr(r.out, "not denied"));
@@ -283,10 +282,9 @@ TEST(a_grant_below_a_denied_directory_is_refused)
 /* Every way to a name that a rule denies and no layer has; each leaves something when it is open. */
 static const char ways_to_make[] =
 	"echo 1 > nope; mkdir nope; ln file nope; ln -s file nope; mv dir nope; cp file "
-	"late/x.key; "
-	"mkdir d2 && mkdir d2/sub && echo k > d2/sub/secret && mv d2 deep; "
-	"python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"nope\")'; "
-	"echo fine > beside; ls -d nope late/x.key deep/sub/secret beside";
+	"late/x.key; mkdir d2 && mkdir d2/sub && echo k > d2/sub/secret && mv d2 deep; python3 -c "
+	"'import socket; socket.socket(socket.AF_UNIX).bind(\"nope\")'; echo fine > beside; ls -d "
+	"nope late/x.key deep/sub/secret beside";
 
 TEST(a_denied_name_that_is_not_there_yet_cannot_be_made)
 {
@@ -320,8 +318,8 @@ TEST(a_denied_directory_stays_where_it_is_without_a_broker)
 	cleanup_stage struct stage s = {0};
 	cleanup_ran struct ran r = {0}, control = {0};
 	static const char script[] =
-		"mv up moved; mkdir -p up/in/vault && echo x > up/in/vault/key; "
-		"cat up/in/vault/old moved/in/vault/old; echo y > up/free";
+		"mv up moved; mkdir -p up/in/vault && echo x > up/in/vault/key; cat "
+		"up/in/vault/old moved/in/vault/old; echo y > up/free";
 
 	NEEDS_STAGING();
 	world();
@@ -355,8 +353,8 @@ TEST(a_denied_symlink_denies_what_it_leads_to)
 	cleanup_stage struct stage s = {0};
 	cleanup_ran struct ran r = {0}, control = {0};
 	static const char script[] =
-		"cat alias; cat file; cat chain/inner; cat dir/inner; cat up; "
-		"echo w > alias; echo w > file; echo w > dir/inner; echo o > other";
+		"cat alias; cat file; cat chain/inner; cat dir/inner; cat up; echo w > alias; echo "
+		"w > file; echo w > dir/inner; echo o > other";
 
 	NEEDS_STAGING();
 	world();

@@ -245,8 +245,7 @@ int setup_staged_mask(struct setup *s, const struct plan_op *op, struct err *e)
 		if (f.last_link && path_is_above(ws, f.at))
 			return err_refuse(e,
 				"%s is a symlink that leads nowhere, so it cannot be denied "
-				"safely; "
-				"remove it",
+				"safely; remove it",
 				op->dst);
 		return 0;
 	}

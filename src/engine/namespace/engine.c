@@ -35,21 +35,19 @@ static int namespace_explain(struct err *e)
 {
 	if (sysctl_is("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", '1') &&
 		geteuid() != 0)
-		return err_no_boundary(e, "AppArmor forbids user namespaces to unprofiled programs "
-					  "here; use --tier process, "
-					  "or load a profile for croft (croft doctor prints it)");
+		return err_no_boundary(
+			e, "AppArmor forbids user namespaces to unprofiled programs here; use "
+			   "--tier process, or load a profile for croft (croft doctor prints it)");
 	if (sysctl_is("/proc/sys/user/max_user_namespaces", '0'))
-		return err_no_boundary(e, "user namespaces are switched off "
-					  "(user.max_user_namespaces = 0); use --tier process, "
-					  "or have an administrator raise it");
+		return err_no_boundary(
+			e, "user namespaces are switched off (user.max_user_namespaces = 0); use "
+			   "--tier process, or have an administrator raise it");
 	if (sysctl_is("/proc/sys/kernel/unprivileged_userns_clone", '0') && geteuid() != 0)
-		return err_no_boundary(e,
-			"user namespaces are off for ordinary users "
-			"(kernel.unprivileged_userns_clone = 0); "
-			"use --tier process, or have an administrator set it to 1");
-	return err_no_boundary(e,
-		"user namespaces are not permitted here (an outer sandbox or container?); "
-		"use --tier process, or see croft doctor");
+		return err_no_boundary(e, "user namespaces are off for ordinary users "
+					  "(kernel.unprivileged_userns_clone = 0); use --tier "
+					  "process, or have an administrator set it to 1");
+	return err_no_boundary(e, "user namespaces are not permitted here (an outer sandbox or "
+				  "container?); use --tier process, or see croft doctor");
 }
 
 /* In a throw-away child: namespaces, identity, a tmpfs on top of "/". */
@@ -79,9 +77,8 @@ static int namespace_probe(struct err *e)
 		return err_no_boundary(e, "user namespaces are not available; use --tier process");
 	if (landlock_abi() == 0)
 		return err_no_boundary(e, "Landlock is not available (kernel without it, or not in "
-					  "the lsm= list), and the "
-					  "namespace tier requires it; boot with lsm=landlock,… or "
-					  "use --allow-degraded");
+					  "the lsm= list), and the namespace tier requires it; "
+					  "boot with lsm=landlock,… or use --allow-degraded");
 	r = spawn_in_namespaces(&sp, namespaces, -1, e);
 	if (r == 0)
 		probe_child(uid, gid);
@@ -96,9 +93,8 @@ static int namespace_probe(struct err *e)
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 1)
 		return namespace_explain(e);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 3)
-		return err_no_boundary(e,
-			"a fresh /proc is not permitted here (an outer container masks "
-			"parts of its own); use --tier process");
+		return err_no_boundary(e, "a fresh /proc is not permitted here (an outer container "
+					  "masks parts of its own); use --tier process");
 	return err_no_boundary(
 		e, "mounts in a user namespace are not permitted here; use --tier process");
 }
@@ -106,8 +102,8 @@ static int namespace_probe(struct err *e)
 static int namespace_start(struct sandbox *s, const struct plan *p, const struct request *r,
 	int cgroup_fd, struct err *e)
 {
-	struct init in = {.plan = p, .request = r, .setup = namespace_setup,
-		.settle = namespace_settle};
+	struct init in = {
+		.plan = p, .request = r, .setup = namespace_setup, .settle = namespace_settle};
 	const char *scratch[] = {"/tmp", "/run", "/dev", "/proc", "/.croft", r->home, NULL};
 	int rc;
 

@@ -217,10 +217,9 @@ static int do_proc(struct setup *s, const struct plan_op *op, struct err *e)
 	int r = do_new(s, op, "proc", NULL, MOUNT_RO | MOUNT_NODEV | MOUNT_NOEXEC, e);
 
 	if (r == -EPERM)
-		return err_no_boundary(e,
-			"a fresh /proc is not permitted here (an outer container masks parts of "
-			"its own); "
-			"use --tier process, or run the container with an unmasked /proc");
+		return err_no_boundary(e, "a fresh /proc is not permitted here (an outer container "
+					  "masks parts of its own); use --tier process, or run the "
+					  "container with an unmasked /proc");
 	return r;
 }
 
@@ -446,8 +445,8 @@ int namespace_setup(struct init *in, struct err *e)
 
 		snprintf(why, sizeof(why), "%.255s", e->msg);
 		return err_no_boundary(e,
-			"mounts are not permitted in a user namespace here (%s); "
-			"use --tier process, or see croft doctor",
+			"mounts are not permitted in a user namespace here (%s); use --tier "
+			"process, or see croft doctor",
 			why);
 	}
 	if ((r = setup_net_begin(in, e)) < 0)

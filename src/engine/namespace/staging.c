@@ -345,8 +345,8 @@ static int no_overlay(const struct plan_op *op, int errnum, struct err *e)
 	err_set(e, errnum, "overlay");
 	snprintf(why, sizeof(why), "%.127s", e->msg);
 	return err_no_boundary(e,
-		"changes to %.300s cannot be staged in %.300s (%s): its file system cannot hold "
-		"an overlay's layers, or the workspace has other file systems mounted in it",
+		"changes to %.300s cannot be staged in %.300s (%s): its file system cannot hold an "
+		"overlay's layers, or the workspace has other file systems mounted in it",
 		op->dst, op->layers->v[op->layers->writable ? op->layers->n - 2 : 0].path, why);
 }
 

@@ -94,8 +94,8 @@ static int add_around(struct plan *p, const struct places *ps, const char *path,
 		return -e->errnum;
 	}
 	plan_note(p,
-		"%s holds denied paths: it cannot be listed, and names that appear in it later "
-		"are closed",
+		"%s holds denied paths: it cannot be listed, and names that appear in it later are "
+		"closed",
 		path);
 	while ((de = readdir(d))) {
 		const struct place *own;
@@ -184,13 +184,11 @@ int process_compile(
 	int rc;
 
 	if (r->discard)
-		return err_refuse(e,
-			"--discard needs an overlay, which the process tier cannot make; "
-			"use --tier namespace");
+		return err_refuse(e, "--discard needs an overlay, which the process tier cannot "
+				     "make; use --tier namespace");
 	if (r->staging)
-		return err_no_boundary(e,
-			"staging needs the namespace tier, for its layers are an overlay; "
-			"use --tier namespace");
+		return err_no_boundary(e, "staging needs the namespace tier, for its layers are an "
+					  "overlay; use --tier namespace");
 	if ((rc = places_expand(&ps, pol, e)) < 0)
 		return rc;
 	/* Metadata (mode, owner, times, xattrs) is not Landlock's: always the broker's. */

@@ -39,8 +39,8 @@ static size_t feed(const char *text, size_t n, size_t step, struct buf *out)
 static const char *const forms[] = {
 	"ghp_S3cret/Va+lue=\"0\\1%20end~x", "ghp_S3cret%2FVa%2Blue%3D%220%5C1%2520end~x",
 	"ghp_S3cret%2fVa%2blue%3d%220%5c1%2520end%7ex",
-	("%67%68%70%5f%53%33%63%72%65%74%2f%56%61%2b%6c%75%65%3d%22"
-	 "%30%5c%31%25%32%30%65%6e%64%7e%78"),
+	("%67%68%70%5f%53%33%63%72%65%74%2f%56%61%2b%6c%75%65%3d%22%30%5c%31%25%32%30%65%6e%64%7e%"
+	 "78"),
 	"ghp_S3cret/Va+lue=\\\"0\\\\1%20end~x", "ghp_S3cret\\/Va+lue=\\\"0\\\\1%20end~x",
 	"\\u0067hp_S3cret\\u002fVa\\u002Blue=\\u00220\\u005c1%20end~\\u0078",
 	"ghp_S3cret\\\\/Va+lue=\\\\\\\"0\\\\\\\\1%20end~x",
