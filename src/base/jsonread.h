@@ -39,6 +39,6 @@ const char *jstr(const struct jnode *n);                          /* NULL: not a
 bool jint(const struct jnode *n, int64_t *ret);                   /* false: not an integer */
 /* Thousandths of a number without exponent, further digits cut; false: not one, or too large. */
 bool jmilli(const struct jnode *n, int64_t *ret);
-bool jtrue(const struct jnode *n);                                /* is it the word true? */
+bool jtrue(const struct jnode *n); /* is it the word true? */
 
 #endif

@@ -223,9 +223,9 @@ static int start(struct env *v, const struct env_new *n, struct err *e)
 			"%s is no Git repository, so there is no revision to start from",
 			v->workspace);
 	if (n->copy)
-		return err_no_boundary(
-			e, "staging a directory that is no repository needs an overlay, which is "
-			   "not to be had here; use croft run --direct");
+		return err_no_boundary(e,
+			"staging a directory that is no repository needs an overlay, which is "
+			"not to be had here; use croft run --direct");
 	v->kind = ENV_LIVE;
 	return env_push_layer(v, e);
 }

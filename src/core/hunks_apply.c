@@ -192,9 +192,9 @@ static int check_new_side(const struct hunk *h, const struct buf *body, struct e
 		if (l.mark == '-')
 			continue;
 		if (ended)
-			return err_invalid(
-				e, "the edited hunk goes on after the line that has no newline; "
-				   "give that line one: '-' it and add it with '+'");
+			return err_invalid(e,
+				"the edited hunk goes on after the line that has no newline; "
+				"give that line one: '-' it and add it with '+'");
 		ended = l.no_newline;
 		lines++;
 	}

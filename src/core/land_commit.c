@@ -362,9 +362,9 @@ static int check_identity(struct land_job *j, struct err *e)
 		if (rc < 0)
 			return rc;
 		if (run.status != 0)
-			return err_invalid(
-				e, "git does not know who you are; set it with: git config "
-				   "user.name NAME and git config user.email MAIL");
+			return err_invalid(e,
+				"git does not know who you are; set it with: git config "
+				"user.name NAME and git config user.email MAIL");
 	}
 	return 0;
 }

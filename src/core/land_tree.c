@@ -55,8 +55,8 @@ bool land_path_good(const char *path)
 	for (const char *p = path; *p;) {
 		size_t k = strcspn(p, "/");
 
-		if (k == 0 || (k == 1 && p[0] == '.') ||
-			(k == 2 && p[0] == '.' && p[1] == '.') || is_git(p, k))
+		if (k == 0 || (k == 1 && p[0] == '.') || (k == 2 && p[0] == '.' && p[1] == '.') ||
+			is_git(p, k))
 			return false;
 		p += k + (p[k] == '/');
 	}

@@ -400,8 +400,7 @@ int observer_apart(struct observer *o)
 	o->arg = o;
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, THREAD_STACK_B);
-	r = forced_fail("observer_thread") ? EAGAIN
-					   : pthread_create(&o->thread, &attr, watch, o);
+	r = forced_fail("observer_thread") ? EAGAIN : pthread_create(&o->thread, &attr, watch, o);
 	pthread_attr_destroy(&attr);
 	o->apart = r == 0;
 	if (r == 0)

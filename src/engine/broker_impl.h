@@ -45,11 +45,11 @@ struct helper {
 struct work {
 	const struct broker *b;
 	struct notify n;
-	pid_t own;   /* our pid, as /proc names us */
+	pid_t own; /* our pid, as /proc names us */
 	pid_t own_thread;
 	bool first_exec_seen; /* the command itself: judged by init before there was a filter */
-	int proc;    /* O_PATH of /proc */
-	int self_fd; /* O_PATH of /proc/thread-self/fd */
+	int proc;             /* O_PATH of /proc */
+	int self_fd;          /* O_PATH of /proc/thread-self/fd */
 	mode_t umask_default;
 	bool no_openat2; /* absent or forced away: magic links are then judged by where they lead */
 	struct strlist scratch; /* canonical */

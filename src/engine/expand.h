@@ -38,7 +38,7 @@ struct places {
 	size_t n, cap;
 	unsigned visits;
 	const struct staging *staging; /* its workspace is looked at in its layers only; or NULL */
-	bool late_denies; /* …and it denies: then reading them must be judged, too */
+	bool late_denies;              /* …and it denies: then reading them must be judged, too */
 	bool late_names; /* some narrower rule covers names that do not exist yet in a writable tree */
 };
 

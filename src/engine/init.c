@@ -253,9 +253,9 @@ static int apply_seccomp(struct init *in, int broker_sock, struct err *e)
 		r = seccomp_install(prog, flags, &listener, e);
 	free(prog);
 	if (r == -EPERM)
-		return err_refuse(
-			e, "the system-call filter is not permitted here, so this is probably a "
-			   "sandbox already (croft's own, perhaps); croft does not run inside one");
+		return err_refuse(e,
+			"the system-call filter is not permitted here, so this is probably a "
+			"sandbox already (croft's own, perhaps); croft does not run inside one");
 	if (r < 0) {
 		e->kind = ERR_REFUSED; /* a protection that cannot be had */
 		return r;

@@ -61,7 +61,7 @@ struct plan_op {
 	bool no_sockets; /* LANDLOCK: bind() may make no name here, for the broker does not see it */
 	bool holds;      /* MASK: something below it is granted, so it can be passed through */
 	bool nested;     /* dst lies in a host tree that is already there: never created */
-	bool staged; /* BIND, MASK, LANDLOCK: in a staged workspace, if its view has it */
+	bool staged;     /* BIND, MASK, LANDLOCK: in a staged workspace, if its view has it */
 	bool device; /* LANDLOCK: read, write and ioctl of what is there; nothing may be created */
 	mode_t mode;
 	char *src;

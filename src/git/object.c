@@ -34,8 +34,9 @@ struct stream {
 	int fd; /* -1: hash only */
 	struct hasher hash;
 	uint32_t adler;
-	unsigned char *block; /* room for two bytes of zlib, a head, up to BLOCK_MAX bytes, the sum */
-	size_t start, n;      /* where the head is; bytes after it */
+	unsigned char
+		*block;  /* room for two bytes of zlib, a head, up to BLOCK_MAX bytes, the sum */
+	size_t start, n; /* where the head is; bytes after it */
 };
 
 static int stream_flush(struct stream *s, bool last)
@@ -91,8 +92,7 @@ static int stream_begin(struct stream *s, int fd, enum git_hash h, enum git_type
 	hasher_begin(&s->hash, h, t, size);
 	if (fd < 0)
 		return 0;
-	s->block = malloc(
-		2 + BLOCK_HEAD + MIN_OF((uint64_t)BLOCK_MAX, sizeof(head) + size) + 4);
+	s->block = malloc(2 + BLOCK_HEAD + MIN_OF((uint64_t)BLOCK_MAX, sizeof(head) + size) + 4);
 	if (!s->block)
 		return -ENOMEM;
 	s->block[0] = 0x78; /* deflate, 32 KiB window */
@@ -156,7 +156,8 @@ static int temp_open(const struct git_store *s, char name[GIT_TEMP_MAX])
 	for (int tries = 0; tries < TEMP_TRIES; tries++) {
 		int fd;
 
-		snprintf(name, GIT_TEMP_MAX, "tmp_obj_%d_%u", getpid(), atomic_fetch_add(&serial, 1));
+		snprintf(name, GIT_TEMP_MAX, "tmp_obj_%d_%u", getpid(),
+			atomic_fetch_add(&serial, 1));
 		fd = openat(s->objects_fd, name,
 			O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444);
 		if (fd >= 0)

@@ -151,7 +151,7 @@ static int seed_judge(int fd, const char *dir, struct err *e)
 	if (st.st_mode & 077)
 		return err_refuse(e,
 			"%s/" SEED_FILE " can be read by others (mode %04o); if nobody has, chmod "
-					"600 it, else move it away: a new key is made",
+			"600 it, else move it away: a new key is made",
 			dir, (unsigned)(st.st_mode & 07777));
 	return 0;
 }

@@ -31,8 +31,8 @@ static bool dir_is_empty(int at, const char *name, int depth)
 		if (str_eq(de->d_name, ".") || str_eq(de->d_name, "..") ||
 			(depth == 0 && str_eq(de->d_name, ".git")))
 			continue;
-		if (fstatat(dirfd(d), de->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode) ||
-			!dir_is_empty(dirfd(d), de->d_name, depth + 1))
+		if (fstatat(dirfd(d), de->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+			!S_ISDIR(st.st_mode) || !dir_is_empty(dirfd(d), de->d_name, depth + 1))
 			return false;
 	}
 	return errno == 0;

@@ -90,9 +90,9 @@ static void packs(const char *format, enum git_hash h)
 	CHECK_INT(git_pack_end(&s, &e), 0);
 	CHECK(s.pack == NULL);
 	CHECK(world_sh(&w, cmd));
-	fsck = world_ask(
-		&w, "git fsck --full --strict --no-dangling 2>fsck.err && ! grep -v ^notice: "
-		    "fsck.err && git verify-pack .git/objects/pack/*.idx && echo fine");
+	fsck = world_ask(&w,
+		"git fsck --full --strict --no-dangling 2>fsck.err && ! grep -v ^notice: "
+		"fsck.err && git verify-pack .git/objects/pack/*.idx && echo fine");
 	CHECK_STR(fsck, "fine");
 	snprintf(cmd, sizeof(cmd), "git rev-list --objects --no-object-names %s | wc -l",
 		oid_hex(&tree).s);

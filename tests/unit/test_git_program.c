@@ -144,9 +144,9 @@ static void reading(const char *format, enum git_hash h)
 	int n = 0;
 
 	CHECK(world_make(&w, format));
-	CHECK(world_sh(
-		&w, "mkdir d; echo x > d/x; seq 1000 > big; ln -s big l; touch e; chmod +x e; git "
-		    "add .; git commit -qm 'one\n\ntwo'; git commit -q --allow-empty -m z"));
+	CHECK(world_sh(&w,
+		"mkdir d; echo x > d/x; seq 1000 > big; ln -s big l; touch e; chmod +x e; git "
+		"add .; git commit -qm 'one\n\ntwo'; git commit -q --allow-empty -m z"));
 	snprintf(git_dir, sizeof(git_dir), "%s/.git", w.work);
 	CHECK_INT(git_reader_open(&r, git_dir, &e), 0);
 	CHECK_INT(git_read(r, "main~1", &type, &o, &b, &e), 0);

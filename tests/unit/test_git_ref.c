@@ -205,9 +205,8 @@ TEST(a_lock_of_somebody_alive_stays)
 	CHECK_INT(ref_move(&r, REF, &o, &p, &e), -EBUSY);
 	CHECK(world_sh(&w, "rm .git/" REF ".lock; ln -s /dev/null .git/" REF ".lock"));
 	CHECK_INT(ref_move(&r, REF, &o, &p, &e), -EBUSY);
-	CHECK(world_sh(
-		&w, "rm .git/" REF ".lock; mkdir -p .git/refs/heads; touch -d @1 "
-				   ".git/refs/heads/x.lock; chmod 1600 .git/refs/heads/x.lock"));
+	CHECK(world_sh(&w, "rm .git/" REF ".lock; mkdir -p .git/refs/heads; touch -d @1 "
+			   ".git/refs/heads/x.lock; chmod 1600 .git/refs/heads/x.lock"));
 	CHECK_INT(ref_move(&r, "refs/heads/x", &none, &o, &e), -EBUSY);
 	CHECK_INT(ref_move(&r, REF, &o, &p, &e), 0);
 }
@@ -256,11 +255,11 @@ TEST(lists_merge_loose_and_packed)
 	CHECK(world_repo(&w, &r, "sha1"));
 	CHECK_INT(ref_list(&r, "refs/croft/env/", note, &s, &e), 0);
 	CHECK_INT(s.n, 0);
-	CHECK(world_sh(
-		&w, "o() { echo $1 | git hash-object -w --stdin; }; git update-ref "
-		    "refs/croft/env/b $(o 1); git update-ref refs/croft/env/c $(o 2); git "
-		    "pack-refs --all --prune; git update-ref refs/croft/env/b $(o 3); git "
-		    "update-ref refs/croft/other/x $(o 1); touch .git/refs/croft/env/q.lock"));
+	CHECK(world_sh(&w,
+		"o() { echo $1 | git hash-object -w --stdin; }; git update-ref "
+		"refs/croft/env/b $(o 1); git update-ref refs/croft/env/c $(o 2); git "
+		"pack-refs --all --prune; git update-ref refs/croft/env/b $(o 3); git "
+		"update-ref refs/croft/other/x $(o 1); touch .git/refs/croft/env/q.lock"));
 	CHECK_INT(ref_list(&r, "refs/croft/env/", note, &s, &e), 0);
 	CHECK_STR(s.text, "env/b=0075 env/c=0cfb ");
 	CHECK(world_sh(&w, "git update-ref refs/croft/env/a refs/croft/env/b"));

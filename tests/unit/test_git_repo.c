@@ -186,10 +186,10 @@ TEST(linked_worktrees_alternates_and_shallow)
 	char path[256], cmd[512];
 
 	CHECK(world_make(&w, "sha1"));
-	CHECK(world_sh(
-		&w, COMMIT_ONE "; git commit -q --allow-empty -m two; git worktree add -q -b side "
-			       "../side; git clone -q -s . ../clone; git clone -q -s ../clone "
-			       "'../a\nb'; git clone -q --depth 1 file://$PWD ../cut"));
+	CHECK(world_sh(&w,
+		COMMIT_ONE "; git commit -q --allow-empty -m two; git worktree add -q -b side "
+			   "../side; git clone -q -s . ../clone; git clone -q -s ../clone "
+			   "'../a\nb'; git clone -q --depth 1 file://$PWD ../cut"));
 	snprintf(path, sizeof(path), "%s/side", w.top);
 	CHECK_INT(repo_open(&r, path, w.state, &e), 0);
 	CHECK(strcmp(r.git_dir, r.common_dir) != 0);

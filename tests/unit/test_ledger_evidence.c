@@ -229,7 +229,7 @@ TEST(no_continuation)
 	CHECK(world_fill(&w, 3));
 	CHECK_INT(world_sh(&w, "git init -q --bare hub && cd repo && git push -q ../hub " WORLD_REF
 			       "^:" WORLD_REF " && git remote add o ../hub && git config --add "
-					      "remote.o.fetch '+refs/*:refs/*'"),
+			       "remote.o.fetch '+refs/*:refs/*'"),
 		0);
 	CHECK(stand_in(&w, "repo"));
 	CHECK(evidence_fetch("o", by_id, false, &b, &e) < 0);

@@ -35,13 +35,13 @@ static int namespace_explain(struct err *e)
 {
 	if (sysctl_is("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", '1') &&
 		geteuid() != 0)
-		return err_no_boundary(
-			e, "AppArmor forbids user namespaces to unprofiled programs here; use "
-			   "--tier process, or load a profile for croft (croft doctor prints it)");
+		return err_no_boundary(e,
+			"AppArmor forbids user namespaces to unprofiled programs here; use "
+			"--tier process, or load a profile for croft (croft doctor prints it)");
 	if (sysctl_is("/proc/sys/user/max_user_namespaces", '0'))
-		return err_no_boundary(
-			e, "user namespaces are switched off (user.max_user_namespaces = 0); use "
-			   "--tier process, or have an administrator raise it");
+		return err_no_boundary(e,
+			"user namespaces are switched off (user.max_user_namespaces = 0); use "
+			"--tier process, or have an administrator raise it");
 	if (sysctl_is("/proc/sys/kernel/unprivileged_userns_clone", '0') && geteuid() != 0)
 		return err_no_boundary(e, "user namespaces are off for ordinary users "
 					  "(kernel.unprivileged_userns_clone = 0); use --tier "

@@ -11,9 +11,9 @@
 static int process_probe(struct err *e)
 {
 	if (landlock_abi() == 0)
-		return err_refuse(
-			e, "Landlock is not available (kernel older than 5.13, or not in the lsm= "
-			   "list): nothing would confine files in the process tier");
+		return err_refuse(e,
+			"Landlock is not available (kernel older than 5.13, or not in the lsm= "
+			"list): nothing would confine files in the process tier");
 	return 0;
 }
 
