@@ -13,14 +13,7 @@
 #include "ledger/loose.h"
 #include "ledger/redact.h"
 #include "ledger/statement.h"
-
-#define MUST(c)                                                                                    \
-	do {                                                                                       \
-		if (!(c))                                                                          \
-			abort();                                                                   \
-	} while (0)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "must.h"
 
 static void envelope(const uint8_t *data, size_t size)
 {

@@ -20,52 +20,27 @@
 #include "ledger/entry.h"
 #include "ledger/loose.h"
 #include "ledger/statement.h"
-
-#define MUST(c)                                                                                    \
-	do {                                                                                       \
-		if (!(c))                                                                          \
-			abort();                                                                   \
-	} while (0)
+#include "place.h"
 
 #define CHANGE_LEN 4u
 #define OBJECT_MAX_B (1u << 20)
 #define ENV_ID "0123456789abcdef"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 /* ------------------------------------------------------------------ a place for objects */
 
 static struct {
-	char dir[64];
 	struct git_store store;
 	struct oid kept[16];
 	size_t kept_n;
 } place = {.store = {.objects_fd = -1}};
 
-static void place_remove(void)
-{
-	for (unsigned i = 0; i < 256; i++) {
-		char name[3];
-
-		snprintf(name, sizeof(name), "%02x", i);
-		unlinkat(place.store.objects_fd, name, AT_REMOVEDIR);
-	}
-	unlinkat(place.store.objects_fd, "../objects", AT_REMOVEDIR);
-	rmdir(place.dir);
-}
-
 static void place_make(void)
 {
-	char objects[80];
-
 	if (place.store.objects_fd >= 0)
 		return;
-	snprintf(place.dir, sizeof(place.dir), "/tmp/croft-fuzz-XXXXXX");
-	MUST(mkdtemp(place.dir));
-	snprintf(objects, sizeof(objects), "%s/objects", place.dir);
-	MUST(mkdir(objects, 0700) == 0);
-	place.store.objects_fd = open(objects, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	MUST(place.store.objects_fd >= 0 && atexit(place_remove) == 0);
+	MUST(mkdirat(place_fd(), "objects", 0700) == 0);
+	place.store.objects_fd = openat(place_fd(), "objects", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	MUST(place.store.objects_fd >= 0);
 }
 
 static struct oid keep(enum git_type t, const struct buf *b)
@@ -92,7 +67,7 @@ static void drop_all(void)
 
 static bool verdict(const struct oid *tip)
 {
-	const struct repo r = {.store = place.dir};
+	const struct repo r = {.store = place_dir};
 	struct ledger_verdict v;
 	struct err e = ERR_INIT;
 
@@ -254,7 +229,7 @@ static void unsigned_statement(const uint8_t *data, size_t size)
 {
 	static const uint8_t sig[KEY_SIGNATURE_LEN] = {1};
 	cleanup_buf struct buf envelope = BUF_INIT(DSSE_ENVELOPE_MAX_B);
-	struct entry_source s = {.objects_fd = place.store.objects_fd, .git_dir = place.dir};
+	struct entry_source s = {.objects_fd = place.store.objects_fd, .git_dir = place_dir};
 	cleanup_entry_raw struct entry_raw raw = {0};
 	cleanup_entry struct ledger_entry x = {0};
 	struct err e = ERR_INIT;

@@ -11,17 +11,10 @@
 
 #include "base/cleanup.h"
 #include "ledger/gate.h"
+#include "must.h"
 #include "policy/policy.h"
 
-#define MUST(c)                                                                                    \
-	do {                                                                                       \
-		if (!(c))                                                                          \
-			abort();                                                                   \
-	} while (0)
-
 #define TEXT_MAX (16u << 20)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* ------------------------------------------------------------------ writing one */
 

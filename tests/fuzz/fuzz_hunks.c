@@ -14,12 +14,7 @@
 
 #include "base/cleanup.h"
 #include "core/hunks.h"
-
-#define MUST(c)                                                                                    \
-	do {                                                                                       \
-		if (!(c))                                                                          \
-			abort();                                                                   \
-	} while (0)
+#include "must.h"
 
 #define TEXT_MAX (16u << 20)
 #define LINES_MAX 255u
@@ -27,8 +22,6 @@
 #define HEAD_LEN 6u
 #define MADE 3u
 #define BARE "\\ No newline at end of file\n"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* ------------------------------------------------------------------ any bytes */
 

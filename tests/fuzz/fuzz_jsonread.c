@@ -11,14 +11,7 @@
 #include "base/json.h"
 #include "base/jsonread.h"
 #include "base/str.h"
-
-#define MUST(c)                                                                                    \
-	do {                                                                                       \
-		if (!(c))                                                                          \
-			abort();                                                                   \
-	} while (0)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "must.h"
 
 /* Numbers that are no integers have no value to write: false, and the text is not compared. */
 static bool write_again(struct json *j, const char *key, const struct jnode *n)

@@ -10,15 +10,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "must.h"
 #include "policy/net_internal.h"
-
-#define MUST(c)                                                                                    \
-	do {                                                                                       \
-		if (!(c))                                                                          \
-			abort();                                                                   \
-	} while (0)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const uint16_t ports[] = {22, 80, 443, 5432, 65535};
 static const char *const names[] = {"a.test", "b.a.test", "github.com", "api.github.com", "db",

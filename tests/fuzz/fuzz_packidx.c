@@ -15,12 +15,7 @@
 
 #include "base/cleanup.h"
 #include "git/pack_index.h"
-
-#define MUST(c)                                                                                    \
-	do {                                                                                       \
-		if (!(c))                                                                          \
-			abort();                                                                   \
-	} while (0)
+#include "place.h"
 
 #define FILE_MAX_B (1u << 20)
 #define NAMES_MAX 256u
@@ -28,38 +23,13 @@
 #define INDEX "pack-1.idx"
 #define PACK "pack-1.pack"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static struct {
-	char dir[64];
-	int dir_fd, fd;
-} place = {.dir_fd = -1, .fd = -1};
-
-static void place_remove(void)
-{
-	unlinkat(place.dir_fd, INDEX, 0);
-	unlinkat(place.dir_fd, PACK, 0);
-	rmdir(place.dir);
-}
-
-static void place_make(void)
-{
-	if (place.fd >= 0)
-		return;
-	snprintf(place.dir, sizeof(place.dir), "/tmp/croft-fuzz-XXXXXX");
-	MUST(mkdtemp(place.dir));
-	place.dir_fd = open(place.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	place.fd = openat(place.dir_fd, PACK, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	close_fd(&place.fd);
-	place.fd = openat(place.dir_fd, INDEX, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	MUST(place.fd >= 0 && atexit(place_remove) == 0);
-}
-
 static bool open_file(const struct buf *b, enum git_hash h, struct pack_indexes *ret)
 {
-	MUST(!b->failed && ftruncate(place.fd, (off_t)b->len) == 0);
-	MUST(pwrite(place.fd, buf_str(b), b->len, 0) == (ssize_t)b->len);
-	MUST(pack_indexes_open(ret, place.dir_fd, h) == 0 && ret->n <= 1);
+	const struct buf none = BUF_INIT(1);
+
+	place_write(PACK, &none);
+	place_write(INDEX, b);
+	MUST(pack_indexes_open(ret, place_fd(), h) == 0 && ret->n <= 1);
 	return ret->n == 1;
 }
 
@@ -151,7 +121,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (!size)
 		return 0;
-	place_make();
 	h = data[0] & 1 ? GIT_SHA256 : GIT_SHA1;
 	if (data[0] & 0x80)
 		make_one(data + 1, size - 1, h);

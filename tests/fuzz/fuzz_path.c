@@ -9,15 +9,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "must.h"
 #include "policy/internal.h"
-
-#define MUST(c)                                                                                    \
-	do {                                                                                       \
-		if (!(c))                                                                          \
-			abort();                                                                   \
-	} while (0)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const struct policy_context ctxs[] = {{.home = "/home/u", .workspace = "/home/u/w"},
 	{.home = "/h*", .workspace = "/w[a]\\?/x"}, {.home = "/", .workspace = "/"}};

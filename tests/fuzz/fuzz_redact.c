@@ -14,12 +14,7 @@
 #include "base/base64.h"
 #include "base/cleanup.h"
 #include "ledger/redact.h"
-
-#define MUST(c)                                                                                    \
-	do {                                                                                       \
-		if (!(c))                                                                          \
-			abort();                                                                   \
-	} while (0)
+#include "must.h"
 
 #define HEAD_LEN 11u
 #define VALUE_MIN 8u
@@ -28,8 +23,6 @@
 #define TEXT_MAX (16u << 20)
 
 enum form { PLAIN, PERCENT, JSON, BASE64, BASE64_URL, CUT_END, CUT_START, FORM_NUM };
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct sample {
 	enum form form;

@@ -17,49 +17,13 @@
 #include "base/cleanup.h"
 #include "base/digest.h"
 #include "os/path.h"
+#include "place.h"
 #include "snap/statcache.h"
-
-#define MUST(c)                                                                                    \
-	do {                                                                                       \
-		if (!(c))                                                                          \
-			abort();                                                                   \
-	} while (0)
 
 #define FILE_MAX_B (1u << 20)
 #define HEAD_LEN 3u
 #define MAGIC "croftst1"
 #define CONTEXT "tree"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static struct {
-	char dir[64];
-	int fd;
-} place = {.fd = -1};
-
-static void place_remove(void)
-{
-	unlinkat(place.fd, "stat", 0);
-	rmdir(place.dir);
-}
-
-static void place_make(void)
-{
-	if (place.fd >= 0)
-		return;
-	snprintf(place.dir, sizeof(place.dir), "/tmp/croft-fuzz-XXXXXX");
-	MUST(mkdtemp(place.dir));
-	place.fd = open(place.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	MUST(place.fd >= 0 && atexit(place_remove) == 0);
-}
-
-static void put(const struct buf *b)
-{
-	cleanup_fd int fd =
-		openat(place.fd, "stat", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-
-	MUST(!b->failed && fd >= 0 && write(fd, buf_str(b), b->len) == (ssize_t)b->len);
-}
 
 /* The entries, with what must be before them. */
 static void put_entries(const uint8_t *p, size_t n)
@@ -76,12 +40,12 @@ static void put_entries(const uint8_t *p, size_t n)
 	buf_adds(&file, MAGIC);
 	buf_add(&file, d.hex, DIGEST_HEX_LEN);
 	buf_add(&file, rest.data, rest.len);
-	put(&file);
+	place_write("stat", &file);
 }
 
 static bool find(const char *name, const char *context, const struct stat *st, struct oid *ret)
 {
-	cleanup_statcache struct statcache *c = statcache_open(place.fd, "stat", context);
+	cleanup_statcache struct statcache *c = statcache_open(place_fd(), "stat", context);
 	uint32_t bits = 0;
 
 	MUST(c);
@@ -99,26 +63,26 @@ static void read_any(const char *name, const struct stat *st, const uint8_t *p, 
 	struct oid o;
 
 	put_entries(p, n);
-	c = statcache_open(place.fd, "stat", CONTEXT);
+	c = statcache_open(place_fd(), "stat", CONTEXT);
 	MUST(c);
 	if (statcache_find(c, name, st, &o, &bits)) {
 		MUST(memmem(p, n, name, strlen(name) + 1) && memmem(p, n, o.v, o.n));
-		statcache_save(c, place.fd, "stat");
+		statcache_save(c, place_fd(), "stat");
 	}
 	statcache_find(c, "", st, &o, &bits);
 	statcache_find(c, "\xff", st, &o, &bits);
-	unlinkat(place.fd, "stat", 0);
+	unlinkat(place_fd(), "stat", 0);
 }
 
 static void keep(const char *name, const struct stat *st, const struct oid *o)
 {
-	cleanup_statcache struct statcache *c = statcache_open(place.fd, "stat", CONTEXT);
+	cleanup_statcache struct statcache *c = statcache_open(place_fd(), "stat", CONTEXT);
 
 	MUST(c);
 	statcache_put(c, "b", st, o, 1);
 	statcache_put(c, name, st, o, 7);
 	statcache_put(c, "a/b", st, o, 1);
-	statcache_save(c, place.fd, "stat");
+	statcache_save(c, place_fd(), "stat");
 }
 
 static void keep_and_change(const char *name, const struct stat *st, const uint8_t *how)
@@ -132,11 +96,11 @@ static void keep_and_change(const char *name, const struct stat *st, const uint8
 	MUST(!find(name, "another tree", st, &got) && !find("not there", CONTEXT, st, &got));
 	other.st_ctim.tv_nsec++;
 	MUST(!find(name, CONTEXT, &other, &got));
-	MUST(file_read_at(place.fd, "stat", &file) == 0);
+	MUST(file_read_at(place_fd(), "stat", &file) == 0);
 	file.data[(how[0] | (size_t)how[1] << 8) % file.len] ^= (char)(how[2] | 1);
-	put(&file);
+	place_write("stat", &file);
 	MUST(!find(name, CONTEXT, st, &got));
-	unlinkat(place.fd, "stat", 0);
+	unlinkat(place_fd(), "stat", 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -150,7 +114,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const uint8_t *nul = size > HEAD_LEN ? memchr(data + HEAD_LEN, 0, size - HEAD_LEN) : NULL;
 	const char *name = (const char *)data + HEAD_LEN;
 
-	place_make();
 	if (!nul)
 		return 0;
 	read_any(name, &st, nul + 1, size - (size_t)(nul + 1 - data));

@@ -17,42 +17,13 @@
 
 #include "base/cleanup.h"
 #include "git/treemap_impl.h"
-
-#define MUST(c)                                                                                    \
-	do {                                                                                       \
-		if (!(c))                                                                          \
-			abort();                                                                   \
-	} while (0)
+#include "place.h"
 
 #define FILE_MAX_B (1u << 20)
 #define HEAD_LEN 4u
 #define DIR_LEN 6u
 #define PATHS_LEN 64u
 #define AS_IT_IS 0xffu
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static struct {
-	char dir[64];
-	int dir_fd, fd;
-} place = {.dir_fd = -1, .fd = -1};
-
-static void place_remove(void)
-{
-	unlinkat(place.dir_fd, "trees", 0);
-	rmdir(place.dir);
-}
-
-static void place_make(void)
-{
-	if (place.fd >= 0)
-		return;
-	snprintf(place.dir, sizeof(place.dir), "/tmp/croft-fuzz-XXXXXX");
-	MUST(mkdtemp(place.dir));
-	place.dir_fd = open(place.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	place.fd = openat(place.dir_fd, "trees", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	MUST(place.fd >= 0 && atexit(place_remove) == 0);
-}
 
 /* A file whose parts are where its head says: most of the ways to be damaged come after that. */
 static void make(const uint8_t *data, size_t size, struct buf *out)
@@ -220,14 +191,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	cleanup_treemap struct treemap *m = NULL;
 	struct err e = ERR_INIT;
 
-	place_make();
 	if (size && data[0] == AS_IT_IS)
 		buf_add(&file, data + 1, size - 1);
 	else
 		make(data, size, &file);
-	MUST(ftruncate(place.fd, (off_t)file.len) == 0);
-	MUST(pwrite(place.fd, buf_str(&file), file.len, 0) == (ssize_t)file.len);
-	if (treemap_open(&m, place.dir_fd, "trees", &e) < 0)
+	place_write("trees", &file);
+	if (treemap_open(&m, place_fd(), "trees", &e) < 0)
 		MUST(e.kind != ERR_NONE && e.msg[0]);
 	else
 		exactly(m);

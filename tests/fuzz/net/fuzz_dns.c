@@ -11,18 +11,11 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "must.h"
 #include "net/dns.h"
 #include "net/flow.h"
 
-#define MUST(c)                                                                                    \
-	do {                                                                                       \
-		if (!(c))                                                                          \
-			abort();                                                                   \
-	} while (0)
-
 #define HEADER_B 12u
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct net_rule rules[] = {
 	{.effect = NET_ALLOW, .name = "a", .host = "a.b", .ports = {{443, 443}}, .ports_n = 1},

@@ -9,15 +9,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "must.h"
 #include "net/git.h"
-
-#define MUST(c)                                                                                    \
-	do {                                                                                       \
-		if (!(c))                                                                          \
-			abort();                                                                   \
-	} while (0)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static int read_all(struct git_commands *g, const char *p, size_t n, size_t step, size_t *ret_used)
 {

@@ -10,18 +10,11 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "must.h"
 #include "net/hello.h"
-
-#define MUST(c)                                                                                    \
-	do {                                                                                       \
-		if (!(c))                                                                          \
-			abort();                                                                   \
-	} while (0)
 
 #define PREFIXES 48u
 #define RECORD_HEADER_B 5u
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* From memory of exactly that size. */
 static enum hello_result parse(struct hello *h, const uint8_t *data, size_t n)

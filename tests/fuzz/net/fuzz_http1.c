@@ -11,15 +11,8 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "must.h"
 #include "net/http1.h"
-
-#define MUST(c)                                                                                    \
-	do {                                                                                       \
-		if (!(c))                                                                          \
-			abort();                                                                   \
-	} while (0)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_fields(const struct http_fields *f)
 {

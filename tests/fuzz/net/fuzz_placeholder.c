@@ -9,18 +9,12 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "must.h"
 #include "net/escape.h"
 #include "net/needles.h"
 #include "net/placeholder.h"
 
-#define MUST(c)                                                                                    \
-	do {                                                                                       \
-		if (!(c))                                                                          \
-			abort();                                                                   \
-	} while (0)
 #define TEXT_MAX (16u << 10)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const char word[] = "croftAb3xYz9KqLm0PwEr";
 /* One with what looks like escapes in it, one that begins as escapes end. */

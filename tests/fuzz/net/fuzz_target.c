@@ -10,16 +10,9 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "must.h"
 #include "net/git.h"
 #include "net/request.h"
-
-#define MUST(c)                                                                                    \
-	do {                                                                                       \
-		if (!(c))                                                                          \
-			abort();                                                                   \
-	} while (0)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static int hex(char c)
 {

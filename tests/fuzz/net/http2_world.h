@@ -18,17 +18,12 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "must.h"
 #include "net/dial.h"
 #include "net/flow.h"
 #include "net/http.h"
 #include "net/keeper.h"
 #include "net/pool.h"
-
-#define MUST(c)                                                                                    \
-	do {                                                                                       \
-		if (!(c))                                                                          \
-			abort();                                                                   \
-	} while (0)
 
 #define WORLD_SERVERS_MAX 6
 #define WORLD_PORT 443
