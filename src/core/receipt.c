@@ -112,6 +112,7 @@ static void enforced_json(const struct receipt *r, struct json *j)
 	json_str(j, "mode", "allowlist");
 	json_uint(j, "instructions", f->seccomp_insns);
 	json_bool(j, "broker", f->broker);
+	json_bool(j, "metadata_broker", f->broker_meta);
 	json_end(j);
 	json_bool(j, "no_new_privs", f->no_new_privs);
 	json_bool(j, "capabilities_empty", f->caps_empty);
@@ -384,7 +385,11 @@ static void text_verbose(const struct receipt *r, struct buf *out)
 	buf_addf(out,
 		"  held by %sLandlock ABI %d (%u rules), seccomp (%u instructions%s), cgroup %s\n",
 		f->ns_user ? "namespaces, " : "", f->landlock_abi, f->landlock_rules,
-		f->seccomp_insns, f->broker ? ", broker" : "", cgroup_kind_names[r->cgroup_kind]);
+		f->seccomp_insns,
+		f->broker        ? ", broker"
+		: f->broker_meta ? ", broker for metadata"
+				 : "",
+		cgroup_kind_names[r->cgroup_kind]);
 	buf_addf(out, "  used    %" PRIu64 " ms CPU, %" PRIu64 " KiB peak memory\n",
 		r->cpu_us / 1000, r->peak_memory_b / 1024);
 	for (size_t i = 0; i < r->record.files_n && i < TEXT_FILES * 10; i++) {

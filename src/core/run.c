@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +32,10 @@
 #include "os/seccomp.h"
 #include "os/tree.h"
 
+#ifndef PIDFS_MAGIC
+#define PIDFS_MAGIC 0x50494446 /* "PIDF", Linux 6.9 */
+#endif
+
 /* Everything one attempt on one engine owns. */
 struct attempt {
 	const struct run_request *q;
@@ -50,23 +55,40 @@ struct attempt {
 	struct signals *signals;
 };
 
+/*
+ * A directory would be a way out of the private root; a descriptor of a process, a namespace or the
+ * like is a handle on something that is no file at all.
+ */
+static int check_stdio(int fd, const char *name, struct err *e)
+{
+	struct statfs fs;
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return 0;
+	if (S_ISDIR(st.st_mode))
+		return err_refuse(
+			e, "%s is a directory; a sandbox may not hold one of the host's", name);
+	if (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode) || S_ISCHR(st.st_mode) ||
+		S_ISBLK(st.st_mode))
+		return 0;
+	if (S_ISREG(st.st_mode) && fstatfs(fd, &fs) == 0 && fs.f_type != NSFS_MAGIC &&
+		fs.f_type != PIDFS_MAGIC && fs.f_type != ANON_INODE_FS_MAGIC)
+		return 0;
+	return err_refuse(e, "%s is neither a file, a pipe, a socket nor a device", name);
+}
+
+static const char *const stdio_names[3] = {"standard input", "standard output", "standard error"};
+
 static int check_request(const struct run_request *q, struct err *e)
 {
 	if (!q->argv || !q->argv[0] || !q->argv[0][0])
 		return err_invalid(e, "no command given; try: croft run -- CMD [ARG…]");
 	if (q->discard && q->staging)
 		return err_invalid(e, "changes are either staged or discarded, not both");
-	for (int i = 0; i < 3; i++) {
-		struct stat st;
-
-		/* A directory descriptor would be a way out of the private root. */
-		if (q->stdio[i] >= 0 && fstat(q->stdio[i], &st) == 0 && S_ISDIR(st.st_mode))
-			return err_refuse(e,
-				"%s is a directory; a sandbox may not hold one of the host's",
-				i == 0   ? "standard input"
-				: i == 1 ? "standard output"
-					 : "standard error");
-	}
+	for (int i = 0; i < 3; i++)
+		if (check_stdio(q->stdio[i], stdio_names[i], e) < 0)
+			return -e->errnum;
 	return 0;
 }
 
@@ -123,6 +145,7 @@ static int fill_request(struct attempt *a, struct err *e)
 		.home = q->home,
 		.discard = q->discard,
 		.staging = q->staging,
+		.stdio = {q->stdio[0], q->stdio[1], q->stdio[2]},
 		.tty_fd = -1,
 		.scratch = process ? a->scratch.path : NULL};
 	network_request(&a->receipt->network, &a->request);

@@ -174,6 +174,12 @@ int fetch_path(struct work *w, int i)
 	return n < 0 ? (int)n : 0;
 }
 
+static bool is_metadata(enum pathcall_kind k)
+{
+	return k == PATHCALL_CHMOD || k == PATHCALL_CHOWN || k == PATHCALL_UTIME ||
+	       k == PATHCALL_SETXATTR || k == PATHCALL_REMOVEXATTR || k == PATHCALL_SETFLAGS;
+}
+
 static int64_t perform(struct work *w)
 {
 	static int64_t (*const by_kind[PATHCALL_KIND_NUM])(struct work *) = {
@@ -198,6 +204,8 @@ static int64_t perform(struct work *w)
 		return -EPERM; /* not in our pid namespace: there is nothing to look at */
 	if (!pathcall_decode(&w->c, &w->n.req->data))
 		return -ENOSYS;
+	if (w->b->metadata_only && !is_metadata(w->c.kind))
+		return broker_look(w);
 	return by_kind[w->c.kind](w);
 }
 

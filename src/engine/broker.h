@@ -4,7 +4,8 @@
  * neither mounts nor Landlock can express hold without a race.
  *
  * Purpose: deny or read-only inside a writable tree, names that do not exist yet, and metadata
- *          (mode, owner, times, xattrs), which Landlock does not govern.
+ *          (mode, owner, times, xattrs), which Landlock does not govern. Also metadata of what the
+ *          command holds from outside: such a descriptor carries the host's own mount.
  * Trust:   it lives inside the boundary (same root, same Landlock domain, no capabilities), so being
  *          fooled gains nothing beyond what the sandbox already has minus the rules. It never lets the
  *          kernel re-read a path it has judged: it acts itself and returns the result or the fd.
@@ -19,7 +20,9 @@
 #define CROFT_ENGINE_BROKER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
+#include "engine/stdio.h"
 #include "policy/policy.h"
 
 struct broker {
@@ -29,6 +32,14 @@ struct broker {
 	/* Trees of the sandbox's own (private /tmp, HOME…) where everything is allowed; NULL-terminated. */
 	const char *const *scratch;
 	bool observe_reads; /* also judge and report reads (SECCOMP_NOTIFY_READS) */
+	/*
+	 * Names are held by the mounts: calls by path are looked at and left to the kernel, and of
+	 * metadata only that of `outside` is refused.
+	 */
+	bool metadata_only;
+	const struct outside *outside; /* what the command was given by descriptor */
+	size_t outside_n;
+	bool private_root; /* outside is told by its mount, otherwise by its number */
 	bool thread; /* runs in a thread: takes its own descriptor table, umask and cwd first */
 };
 

@@ -9,6 +9,7 @@
  *   broker_open.c     open
  *   broker_change.c   make, remove, rename, link
  *   broker_meta.c     mode, owner, times, extended attributes, truncate, flags
+ *   broker_look.c     metadata_only: what else is attempted, for the record
  *
  * Order per call: copy strings -> resolve -> judge -> still alive? -> act -> notice -> answer. The
  * broker is one thread, and every change the sandbox makes to names goes through it: between
@@ -133,8 +134,10 @@ bool rules_same_below(const struct work *w, const char *a, const char *b);
 /* ---- broker_judge.c ---- */
 
 bool judge_write_name(const struct work *w, const char *name);
-/* May this object be written, or its metadata changed? */
+/* May this object be written? */
 bool judge_write(const struct work *w, const struct spot *p);
+/* Its metadata alone: device nodes of the host keep theirs, although they may be written. */
+bool judge_meta(const struct work *w, const struct spot *p);
 /* Reading: only what a rule denies is refused here; what no rule covers is Landlock's. */
 bool judge_read(const struct work *w, const struct spot *p);
 /* May something be made here (dir: a directory), or removed from here? */
@@ -178,5 +181,7 @@ int64_t broker_utime(struct work *w);
 int64_t broker_setxattr(struct work *w);
 int64_t broker_removexattr(struct work *w);
 int64_t broker_setflags(struct work *w);
+/* Tell what a call by path attempts; the kernel decides and does it. */
+int64_t broker_look(struct work *w);
 
 #endif

@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "engine/broker_impl.h"
+#include "os/mount.h"
 
 /* ---- names ---- */
 
@@ -90,6 +91,41 @@ bool judge_write(const struct work *w, const struct spot *p)
 	if (subject && subject != w->tid && subject != w->tgid)
 		return false;
 	return judge_write_name(w, p->name);
+}
+
+/* Is it one of the objects that the command was given by descriptor? */
+static bool from_outside(const struct work *w, const struct spot *p)
+{
+	uint64_t mount = 0;
+
+	if (!w->b->outside_n)
+		return false;
+	/* A private root has mounts of its own: whatever is reached through one of the host's is. */
+	if (w->b->private_root) {
+		if (mount_id(p->fd, &mount) < 0)
+			return true;
+		for (size_t i = 0; i < w->b->outside_n; i++)
+			if (w->b->outside[i].mount == mount)
+				return true;
+		return false;
+	}
+	/* Elsewhere names decide, and what has none any more is known by its number. */
+	for (size_t i = 0; nameless(p) && i < w->b->outside_n; i++)
+		if (w->b->outside[i].dev == p->st.st_dev && w->b->outside[i].ino == p->st.st_ino)
+			return true;
+	return false;
+}
+
+bool judge_meta(const struct work *w, const struct spot *p)
+{
+	if (from_outside(w, p))
+		return false;
+	if (w->b->metadata_only)
+		return true;
+	/* Those of a private /dev are the sandbox's own, or on a read-only mount. */
+	if (S_ISCHR(p->st.st_mode) || S_ISBLK(p->st.st_mode))
+		return judge_scratch(w, p->name);
+	return judge_write(w, p);
 }
 
 bool judge_read(const struct work *w, const struct spot *p)

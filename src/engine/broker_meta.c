@@ -40,7 +40,7 @@ static int64_t subject(struct work *w, enum notice_op op, struct spot *p)
 		r = spot_object(w, w->c.dfd[0], w->path[0], how, p);
 	if (r < 0)
 		return r;
-	if (!judge_write(w, p))
+	if (op == NOTICE_META ? !judge_meta(w, p) : !judge_write(w, p))
 		return deny(w, op, true, p->name);
 	return target_alive(w) ? 0 : -ESRCH;
 }

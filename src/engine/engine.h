@@ -77,9 +77,10 @@ struct enforced {
 	uint8_t groups_dropped; /* supplementary groups gone */
 	uint8_t decoys;         /* decoy filesystem serving */
 	uint8_t rlimit_pids, rlimit_memory;
-	uint8_t capture; /* all traffic lands in the gateway's sockets */
-	uint8_t proxy;   /* TCP to the gateway's port only */
-	uint8_t broker;  /* path-changing calls are performed by the broker */
+	uint8_t capture;     /* all traffic lands in the gateway's sockets */
+	uint8_t proxy;       /* TCP to the gateway's port only */
+	uint8_t broker;      /* path-changing calls are performed by the broker */
+	uint8_t broker_meta; /* and so is metadata, if nothing else */
 	uint32_t mounts;
 };
 

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/magic.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -21,7 +20,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -59,24 +57,6 @@ _Noreturn static void init_fail(struct init *in, const struct err *e)
 }
 
 /*
- * A pipe without a name, a socket, croft's own terminal, the null device: reopening one leads
- * nowhere new. A pipe with a name is a file like others, which somebody else may be writing into.
- */
-static bool leads_nowhere(const struct request *q, int fd)
-{
-	struct statfs fs;
-	struct stat st;
-
-	if (fd < 0 || fd == q->tty_fd)
-		return true;
-	if (fstat(fd, &st) < 0)
-		return errno == EBADF;
-	if (S_ISFIFO(st.st_mode))
-		return fstatfs(fd, &fs) == 0 && fs.f_type == PIPEFS_MAGIC;
-	return S_ISSOCK(st.st_mode) || (S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3));
-}
-
-/*
  * Behind a private root the mounts decide what is read, and Landlock would look up every open once
  * more, a microsecond each. The one way around the mounts is a descriptor from outside, opened
  * again through /proc/self/fd with rights that it was not given: where standard input or output is
@@ -84,12 +64,8 @@ static bool leads_nowhere(const struct request *q, int fd)
  */
 static bool mounts_hold_reads(const struct init *in)
 {
-	if (!in->enforced.ns_mount || in->plan->policy->threat == THREAT_HOSTILE)
-		return false;
-	for (int i = 0; i < 3; i++)
-		if (!leads_nowhere(in->request, in->request->stdio[i]))
-			return false;
-	return true;
+	return in->enforced.ns_mount && in->plan->policy->threat != THREAT_HOSTILE &&
+	       in->outside_n == 0;
 }
 
 static int apply_landlock(struct init *in, struct err *e)
@@ -187,7 +163,11 @@ static void *broker_main(void *arg)
 		.policy = s.in->plan->policy,
 		.scratch = s.in->scratch,
 		.thread = true,
-		.observe_reads = (s.in->plan->seccomp_flags & SECCOMP_NOTIFY_READS) != 0};
+		.observe_reads = (s.in->plan->seccomp_flags & SECCOMP_NOTIFY_READS) != 0,
+		.metadata_only = !s.in->plan->broker,
+		.outside = s.in->outside,
+		.outside_n = s.in->outside_n,
+		.private_root = s.in->enforced.ns_mount};
 	struct pollfd p = {.fd = s.link[1], .events = POLLIN};
 
 	if (unshare(CLONE_FILES) < 0 || control_send(s.link[1], &m, NULL, 0) < 0)
@@ -245,6 +225,8 @@ static int apply_seccomp(struct init *in, int broker_sock, struct err *e)
 		flags |= SECCOMP_NO_INET;
 	if (!in->enforced.ns_pid && in->enforced.landlock_abi == 0)
 		flags |= SECCOMP_NO_PTRACE;
+	if (broker_sock >= 0 && !in->plan->broker)
+		flags |= SECCOMP_NOTIFY_META;
 	if (r == 0)
 		r = seccomp_build(prog, flags, e);
 	if (r == 0)
@@ -266,7 +248,8 @@ static int apply_seccomp(struct init *in, int broker_sock, struct err *e)
 		r = control_send(broker_sock, &m, &listener, 1);
 		if (r < 0)
 			return err_set(e, -r, "hand the listener to the broker");
-		in->enforced.broker = 1;
+		in->enforced.broker = in->plan->broker;
+		in->enforced.broker_meta = 1;
 	} else {
 		in->fd[SANDBOX_FD_NOTIFY] = take_fd(&listener);
 	}
@@ -288,7 +271,7 @@ static int lock_down(struct init *in, struct err *e)
 		return err_set(e, errno, "hide from the command");
 	if ((r = apply_landlock(in, e)) < 0)
 		return r;
-	if (in->plan->broker && (r = start_broker(in, &broker_sock, e)) < 0)
+	if ((in->plan->broker || in->outside_n) && (r = start_broker(in, &broker_sock, e)) < 0)
 		return r;
 	return apply_seccomp(in, broker_sock, e);
 }
@@ -664,6 +647,8 @@ _Noreturn void init_main(struct init *in)
 	if ((sigfd = block_signals(&e)) < 0)
 		init_fail(in, &e);
 	if (in->setup && in->setup(in, &e) < 0)
+		init_fail(in, &e);
+	if (stdio_settle(in, &e) < 0)
 		init_fail(in, &e);
 	if (lock_down(in, &e) < 0 || (in->settle && in->settle(in, &e) < 0) ||
 		report_ready(in, &e) < 0)

@@ -6,14 +6,16 @@
  *          command, reap, forward signals, report the end.
  * Trust:   until lockdown it is croft; after it, it lives inside the boundary with the command (not
  *          dumpable, so the command cannot look into it). The supervisor treats its messages as data.
- * Order:   set-up -> keyring -> capabilities -> Landlock -> broker -> seccomp -> READY -> GO ->
- *          rlimits -> command. Each step either held or the command never exists.
+ * Order:   set-up -> standard descriptors -> keyring -> capabilities -> Landlock -> broker ->
+ *          seccomp -> READY -> GO -> rlimits -> command. Each step either held or the command
+ *          never exists.
  * Failure: one FAILED message with a sentence; exit. If the supervisor goes away, everything dies.
  */
 #ifndef CROFT_ENGINE_INIT_H
 #define CROFT_ENGINE_INIT_H
 
 #include "engine/engine.h"
+#include "engine/stdio.h"
 
 struct init {
 	int control;
@@ -29,6 +31,8 @@ struct init {
 	int fd[SANDBOX_FD_NUM]; /* handed to the supervisor with READY */
 	/* Trees of the sandbox's own for the broker; NULL-terminated, borrowed. */
 	const char *const *scratch;
+	struct outside outside[STDIO_OUTSIDE_MAX]; /* what the command holds of the host's */
+	size_t outside_n;
 };
 
 _Noreturn void init_main(struct init *in);

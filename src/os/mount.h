@@ -33,6 +33,8 @@ int mount_new(
  * then lie in a tree that nobody else can change: symlinks on the way would be followed.
  */
 int mount_attach(int mount_fd, int target_fd, const char *name, struct err *e);
+/* Which mount a descriptor was opened through, as the kernel numbers them. 0 or -errno. */
+int mount_id(int fd, uint64_t *ret);
 /* Make mount_fd's root the root of this namespace and detach the old one; cwd becomes "/". */
 int mount_become_root(int mount_fd, struct err *e);
 

@@ -73,7 +73,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "arguments are loaded 
 /* What a checked call answers when its arguments pass, with these flags. */
 static uint32_t change_answer(unsigned flags)
 {
-	return flags & SECCOMP_NOTIFIES ? NOTIFY : ALLOW;
+	return flags & SECCOMP_NOTIFIES_CHANGES ? NOTIFY : ALLOW;
 }
 
 /* --- emitting --- */
@@ -203,7 +203,7 @@ static void check_ioctl(struct builder *b)
 	/* Kernel event queues over pipes: nothing ordinary uses them. */
 	answer_if_equal(b, 0x5760 /* IOC_WATCH_QUEUE_SET_SIZE */, FAIL(ENOTTY));
 	answer_if_equal(b, 0x5761 /* IOC_WATCH_QUEUE_SET_FILTER */, FAIL(ENOTTY));
-	if (b->flags & SECCOMP_BROKER) {
+	if (b->flags & SECCOMP_NOTIFIES_META) {
 		answer_if_equal(b, FS_IOC_SETFLAGS, NOTIFY);
 		answer_if_equal(b, FS_IOC_FSSETXATTR, NOTIFY);
 	}
@@ -349,13 +349,13 @@ static enum syscall_class settle(enum syscall_class c, unsigned flags)
 	case SC_OPENAT:
 		if (flags & SECCOMP_NOTIFY_READS)
 			return SC_CHANGE;
-		return flags & SECCOMP_NOTIFIES ? c : SC_ALLOW;
+		return flags & SECCOMP_NOTIFIES_CHANGES ? c : SC_ALLOW;
 	case SC_OPENAT2:
-		return flags & SECCOMP_NOTIFIES ? SC_ABSENT : SC_ALLOW;
+		return flags & SECCOMP_NOTIFIES_CHANGES ? SC_ABSENT : SC_ALLOW;
 	case SC_CHANGE:
-		return flags & SECCOMP_NOTIFIES ? SC_CHANGE : SC_ALLOW;
+		return flags & SECCOMP_NOTIFIES_CHANGES ? SC_CHANGE : SC_ALLOW;
 	case SC_META:
-		return flags & SECCOMP_BROKER ? SC_CHANGE : SC_ALLOW;
+		return flags & SECCOMP_NOTIFIES_META ? SC_CHANGE : SC_ALLOW;
 	case SC_EXEC:
 		return flags & SECCOMP_NOTIFY_READS ? SC_CHANGE : SC_ALLOW;
 	default:

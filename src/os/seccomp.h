@@ -26,8 +26,9 @@
  *   NOTIFY_READS   all of that, every open and openat, execve and execveat.
  *   BROKER         NOTIFY_WRITES, and metadata by path and by descriptor: chmod*, chown*, utime*,
  *                  setxattr*, removexattr*, the ioctls that set inode flags.
- * openat2 keeps its flags in memory, so with any of the three it answers ENOSYS and callers use
- * openat.
+ *   NOTIFY_META    that metadata alone; goes with either of the first two, or by itself.
+ * openat2 keeps its flags in memory, so with any of the first three it answers ENOSYS and callers
+ * use openat.
  */
 enum seccomp_flags {
 	SECCOMP_NOTIFY_WRITES = 1 << 0,
@@ -44,8 +45,11 @@ enum seccomp_flags {
 	SECCOMP_NO_INET = 1 << 4,
 	/* No ptrace, process_vm_*, pidfd_getfd: where Landlock is absent. */
 	SECCOMP_NO_PTRACE = 1 << 5,
+	SECCOMP_NOTIFY_META = 1 << 6,
 };
-#define SECCOMP_NOTIFIES (SECCOMP_NOTIFY_WRITES | SECCOMP_NOTIFY_READS | SECCOMP_BROKER)
+#define SECCOMP_NOTIFIES_CHANGES (SECCOMP_NOTIFY_WRITES | SECCOMP_NOTIFY_READS | SECCOMP_BROKER)
+#define SECCOMP_NOTIFIES_META (SECCOMP_BROKER | SECCOMP_NOTIFY_META)
+#define SECCOMP_NOTIFIES (SECCOMP_NOTIFIES_CHANGES | SECCOMP_NOTIFY_META)
 
 #define SECCOMP_PROG_MAX 1024
 

@@ -520,6 +520,47 @@ static int add_landlock(struct plan *p, struct err *e)
 	return 0;
 }
 
+/* Is there a tree of the host's around this name that is written in place? */
+static bool in_writable_bind(const struct plan *p, const char *name)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (p->ops[i].kind == PLAN_BIND && p->ops[i].access == ACCESS_WRITE &&
+			path_is_above(p->ops[i].dst, name))
+			return true;
+	return false;
+}
+
+/*
+ * A standard descriptor is opened again through the host's own mount (/proc/self/fd/0), and what
+ * Landlock grants in a writable tree holds there also where a narrower rule is kept by a mount. A
+ * file below such a rule brings the broker, which judges by name.
+ */
+static void judge_stdio(struct plan *p, const struct policy *pol, const struct request *r)
+{
+	char link[32], name[POLICY_PATH_MAX];
+
+	for (int i = 0; i < 3; i++) {
+		enum access a;
+		struct stat st;
+		ssize_t n;
+
+		if (r->stdio[i] < 0 || fstat(r->stdio[i], &st) < 0 ||
+			!(S_ISREG(st.st_mode) || S_ISFIFO(st.st_mode)))
+			continue;
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", r->stdio[i]);
+		n = readlink(link, name, sizeof(name) - 1);
+		if (n <= 0 || name[0] != '/')
+			continue;
+		name[n] = '\0';
+		a = policy_access(pol, name, NULL);
+		if (a == ACCESS_WRITE || !in_writable_bind(p, name))
+			continue;
+		p->broker = true;
+		if (a == ACCESS_DENY)
+			p->seccomp_flags |= SECCOMP_NOTIFY_READS;
+	}
+}
+
 int namespace_compile(
 	struct plan *ret, const struct policy *pol, const struct request *r, struct err *e)
 {
@@ -535,6 +576,8 @@ int namespace_compile(
 		(rc = add_network(&p, pol, r, e)) == 0 && pol->observe != OBSERVE_OFF)
 		rc = add_decoys(&p, pol, &ps, r, e);
 	p.broker |= ps.late_names && !r->discard;
+	if (rc == 0)
+		judge_stdio(&p, pol, r);
 	if (rc == 0)
 		rc = add_landlock(&p, e);
 	if (p.broker && ps.late_denies)

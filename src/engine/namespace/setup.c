@@ -126,6 +126,12 @@ static int do_bind(struct setup *s, const struct plan_op *op, unsigned flags, st
 	return setup_attach(s, m, op, e);
 }
 
+/* A device can be used through a read-only mount; its mode, owner and times cannot be changed. */
+static int do_device(struct setup *s, const struct plan_op *op, struct err *e)
+{
+	return do_bind(s, op, MOUNT_RO | MOUNT_NOEXEC, e);
+}
+
 static int write_file(struct setup *s, const char *dst, const void *p, size_t n, struct err *e)
 {
 	cleanup_fd int fd = -1;
@@ -366,7 +372,7 @@ static int do_op(struct setup *s, const struct plan_op *op, const char *size, st
 			MOUNT_NODEV | MOUNT_RECURSIVE | (op->access == ACCESS_WRITE ? 0 : MOUNT_RO),
 			e);
 	case PLAN_DEVICE:
-		return do_bind(s, op, MOUNT_NOEXEC, e);
+		return do_device(s, op, e);
 	case PLAN_COPY:
 		return do_copy(s, op, e);
 	case PLAN_FILE:
@@ -427,7 +433,7 @@ static int show_terminal(struct setup *s, struct err *e)
 	op.ino = st.st_ino;
 	if (access(path, F_OK) < 0)
 		return 0; /* another devpts mount holds it: the command can do without a name */
-	return do_bind(s, &op, MOUNT_NOEXEC, e);
+	return do_device(s, &op, e);
 }
 
 int namespace_setup(struct init *in, struct err *e)
