@@ -81,6 +81,11 @@ int croft_policy_check(struct croft *c, const char *file);
  * croft.yaml).
  */
 int croft_policy_trust(struct croft *c, const char *file, bool revoke, char **ret_text);
+/*
+ * The same for a directory of Git objects that the repository of the current directory takes objects
+ * from, and that is not part of it.
+ */
+int croft_policy_trust_objects(struct croft *c, const char *dir, bool revoke, char **ret_text);
 
 /* ---- running sandboxes ---- */
 

@@ -195,7 +195,7 @@ _croft() {
 		elif [[ ${words[2]} == learn ]]; then
 			COMPREPLY=($(compgen -c -- "$cur"))
 		elif [[ ${words[2]} == trust && $cur == -* ]]; then
-			COMPREPLY=($(compgen -W "--revoke --help" -- "$cur"))
+			COMPREPLY=($(compgen -W "--revoke --objects --help" -- "$cur"))
 		elif [[ $cur == -* ]]; then
 			COMPREPLY=($(compgen -W "$policy_options --json --help" -- "$cur"))
 		else

@@ -95,6 +95,7 @@ complete -c croft -n '__croft_is run' -a '(__fish_complete_command)'
 complete -c croft -n '__fish_seen_subcommand_from run policy why doctor prove' -s h -l help -d Help
 complete -c croft -n '__fish_seen_subcommand_from policy why doctor prove' -l json -d 'As JSON'
 complete -c croft -n '__fish_seen_subcommand_from trust' -l revoke -d 'Withdraw approval'
+complete -c croft -n '__fish_seen_subcommand_from trust' -l objects -r -d 'Directory of Git objects'
 complete -c croft -n '__fish_seen_subcommand_from prove' -l only -x -d 'One probe'
 complete -c croft -n '__fish_seen_subcommand_from prove' -l control -d 'Outside any sandbox'
 complete -c croft -n '__fish_seen_subcommand_from prove' -l list -d 'Name the probes'

@@ -198,7 +198,7 @@ policy)
 	if [[ $words[1] == learn ]]; then
 		_arguments -S $learn_options '--json[as JSON]:file:(-)' '*::command:_normal'
 	elif [[ $words[1] == trust ]]; then
-		_arguments '--revoke[withdraw approval]' '--help[help]' '*:file:_files'
+		_arguments '--revoke[withdraw approval]' '--objects[directory of Git objects]:directory:_files -/' '--help[help]' '*:file:_files'
 	else
 		_arguments $policy_options '--json[as JSON]' '--help[help]' '*:file:_files'
 	fi

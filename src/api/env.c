@@ -12,6 +12,8 @@
 #include "core/env_gc.h"
 #include "core/env_report.h"
 #include "core/env_run.h"
+#include "core/objects.h"
+#include "core/replay.h"
 #include "engine/engine.h"
 
 #define REPORT_MAX (64u << 20)
@@ -45,6 +47,7 @@ int croft_env_new(struct croft *c, const char *name, struct croft_policy *p,
 		.task = o->task,
 		.policy_digest = p->policy.digest.hex,
 		.tier = policy_tier_names[p->policy.tier],
+		.policy = &p->policy,
 		.progress = o->progress,
 		.progress_arg = o->progress_arg};
 	struct env v;
@@ -65,6 +68,27 @@ int croft_env_new(struct croft *c, const char *name, struct croft_policy *p,
 	return api_give(c, 0, &b, ret);
 }
 
+/* Objects that the repository of a copy, which refers to them where they are, may show: --read each. */
+static int add_objects(struct env *v, char **args, size_t *n, struct err *e)
+{
+	cleanup_policy struct policy p = {0};
+	cleanup_free bool *left_out = calloc(v->base.objects.n + 1, sizeof(*left_out));
+	struct objects_check check = {.policy = &p, .repo = &v->repo, .state_dir = v->state_dir};
+
+	if (!left_out)
+		return err_set(e, ENOMEM, "read the environment's options");
+	if (replay_policy(&p, v->copy, v->args.v, v->args.n, e) < 0 ||
+		objects_check(&check, &v->base.objects, left_out, e) < 0)
+		return -e->errnum;
+	for (size_t i = 0; i < v->base.objects.n; i++) {
+		if (left_out[i])
+			continue;
+		args[(*n)++] = strdup("--read");
+		args[(*n)++] = strdup(v->base.objects.v[i]);
+	}
+	return 0;
+}
+
 int croft_env_args(struct croft *c, const char *name, char **ret_directory, char ***ret_args)
 {
 	cleanup_env struct env v;
@@ -81,13 +105,9 @@ int croft_env_args(struct croft *c, const char *name, char **ret_directory, char
 	if (!args || !*ret_directory)
 		return err_set(&c->err, ENOMEM, "read the environment's options");
 	for (size_t i = 0; i < v.args.n; i++)
-		args[n++] = take_ptr(v.args.v[i]);
-	v.args.n = 0;
-	/* A copy's repository refers to the host's objects where they are. */
-	for (size_t i = 0; v.kind == ENV_COPY && i < v.base.objects.n; i++) {
-		args[n++] = strdup("--read");
-		args[n++] = strdup(v.base.objects.v[i]);
-	}
+		args[n++] = strdup(v.args.v[i]);
+	if (v.kind == ENV_COPY && add_objects(&v, args, &n, &c->err) < 0)
+		return -c->err.errnum;
 	/* And it is the environment's own. */
 	if (v.kind == ENV_COPY) {
 		args[n++] = strdup("--write");

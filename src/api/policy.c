@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "core/layers.h"
+#include "core/objects.h"
 
 #define REPORT_MAX (256u << 20) /* POLICY_RULES_MAX rules of the longest paths, quoted */
 
@@ -198,6 +199,16 @@ int croft_policy_check(struct croft *c, const char *file)
 {
 	c->err = ERR_INIT;
 	return layers_check(file, &c->err);
+}
+
+int croft_policy_trust_objects(struct croft *c, const char *dir, bool revoke, char **ret_text)
+{
+	cleanup_buf struct buf b = BUF_INIT(REPORT_MAX);
+	int r;
+
+	c->err = ERR_INIT;
+	r = objects_trust(dir, revoke, &b, &c->err);
+	return r < 0 ? r : report(c, &b, ret_text);
 }
 
 int croft_policy_trust(struct croft *c, const char *file, bool revoke, char **ret_text)

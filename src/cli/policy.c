@@ -21,6 +21,9 @@ static const char help[] =
 	"  diff [A] [B]           A and B are files or profiles; exit 1 if they differ\n"
 	"  trust [--revoke] [FILE]\n"
 	"                         approve exactly these bytes of a project's croft.yaml\n"
+	"  trust [--revoke] --objects DIR\n"
+	"                         let commands read the Git objects in DIR, which the repository\n"
+	"                         here refers to\n"
 	"  set RUN FILE           swap the network rules of a running sandbox for FILE's\n"
 	"  learn -- CMD…          run CMD observed, and propose the narrowest policy\n"
 	"\n"
@@ -30,6 +33,7 @@ struct policy_cmd {
 	struct common common;
 	struct common_storage storage;
 	bool json, revoke;
+	const char *objects;
 };
 
 static int print(char *text, int code)
@@ -147,8 +151,13 @@ static int policy_trust(struct croft *c, struct policy_cmd *pc, int argc, char *
 {
 	char *text = NULL;
 
-	if (argc > 1)
-		return cli_usage("policy", "trust takes one file");
+	if (argc > 1 || (argc && pc->objects))
+		return cli_usage("policy", "trust takes one file, or --objects DIR");
+	if (pc->objects) {
+		if (croft_policy_trust_objects(c, pc->objects, pc->revoke, &text) < 0)
+			return cli_fail(c);
+		return print(text, 0);
+	}
 	if (croft_policy_trust(c, argc ? argv[0] : NULL, pc->revoke, &text) < 0)
 		return cli_fail(c);
 	return print(text, 0);
@@ -193,9 +202,10 @@ static int drop_json_dash(int argc, char **argv)
 
 static int dispatch(size_t which, struct policy_cmd *pc, int argc, char **argv)
 {
-	const struct opt extra[] = {{"revoke", 0, OPT_FLAG, &pc->revoke}};
+	const struct opt extra[] = {
+		{"revoke", 0, OPT_FLAG, &pc->revoke}, {"objects", 0, OPT_VALUE, &pc->objects}};
 	struct opt opts[COMMON_OPTS_MAX];
-	int n = common_opts(&pc->common, opts, extra, 1), i, code;
+	int n = common_opts(&pc->common, opts, extra, 2), i, code;
 	struct croft *c;
 
 	for (int k = 0; k < n; k++)
@@ -210,6 +220,8 @@ static int dispatch(size_t which, struct policy_cmd *pc, int argc, char **argv)
 	}
 	if (pc->revoke && strcmp(commands[which].name, "trust") != 0)
 		return cli_usage("policy", "--revoke goes with trust");
+	if (pc->objects && strcmp(commands[which].name, "trust") != 0)
+		return cli_usage("policy", "--objects goes with trust");
 	c = croft_new();
 	if (!c) {
 		fprintf(stderr, "croft: out of memory\n");

@@ -124,6 +124,8 @@ int env_save(struct env *v, struct err *e);
 /* Every name, sorted. */
 int env_names(struct strlist *ret, struct err *e);
 
+struct policy;
+
 struct env_new {
 	const char *name;
 	const char *workspace, *home, *state_dir; /* canonical */
@@ -136,6 +138,8 @@ struct env_new {
 	const char *parent_id;                          /* of the environment it was forked from */
 	const char *parent_event;                       /* SHA-256 of the newest envelope there */
 	const char *policy_text, *policy_digest, *tier; /* for the ledger's first event */
+	const struct policy
+		*policy; /* decides which objects it may see; NULL: any (no command runs) */
 	void (*progress)(void *arg, unsigned percent);
 	void *progress_arg;
 };

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "core/env_impl.h"
 #include "core/journal.h"
+#include "core/objects.h"
 #include "core/run.h"
 
 struct begin {
@@ -78,6 +79,26 @@ static int explain(const struct env *v, const struct run_request *q, int r, stru
 		v->name, q->workspace);
 }
 
+/* Directories of objects are the host's: the policy of this very command decides about them. */
+static int check_objects(
+	struct env *v, const struct env_exec *x, struct env_stage *s, struct err *e)
+{
+	cleanup_free bool *left_out = calloc(v->base.objects.n + 1, sizeof(*left_out));
+	struct objects_check check = {.policy = x->policy,
+		.repo = &v->repo,
+		.state_dir = v->state_dir,
+		.granted = v->kind == ENV_COPY};
+	int r;
+
+	if (!left_out)
+		return err_set(e, ENOMEM, "stage environment %s", v->name);
+	r = objects_check(&check, &v->base.objects, left_out, e);
+	for (size_t i = 0; r == 0 && s->objects && i < v->base.objects.n; i++)
+		if (left_out[i])
+			s->objects[i] = "";
+	return r;
+}
+
 int env_exec(struct env *v, const struct env_exec *x, struct receipt *ret, struct err *e)
 {
 	struct run_request q = request_of(v, x);
@@ -98,6 +119,8 @@ int env_exec(struct env *v, const struct env_exec *x, struct receipt *ret, struc
 		r = env_stage(v, x->read_only, &stage, e);
 		q.staging = &stage.staging;
 	}
+	if (r == 0 && v->kind != ENV_LIVE)
+		r = check_objects(v, x, &stage, e);
 	if (r == 0 && !x->read_only) {
 		r = journal_open(&j, v, ret->id, x->as_test, true, e);
 		q.capture = &j.capture;

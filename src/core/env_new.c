@@ -24,6 +24,7 @@
 #include "core/env_impl.h"
 #include "croft.h"
 #include "core/journal.h"
+#include "core/objects.h"
 #include "git/program.h"
 #include "ledger/predicate.h"
 #include "os/interrupt.h"
@@ -330,6 +331,12 @@ int env_create(struct env *ret, const struct env_new *n, struct err *e)
 		r = exists_already(&v, n->name, e);
 	if (r == 0)
 		r = repo_open(&v.repo, v.workspace, v.state_dir, e);
+	if (r == 0 && n->policy)
+		r = objects_check(&(struct objects_check){.policy = n->policy,
+					  .repo = &v.repo,
+					  .state_dir = v.state_dir,
+					  .deep = true},
+			&v.repo.objects, NULL, e);
 	if (r == 0)
 		r = make_directory(&v, e);
 	if (r == 0)

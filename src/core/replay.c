@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "core/env_exec.h"
 #include "core/export.h"
+#include "core/objects.h"
 #include "core/receipt.h"
 #include "os/interrupt.h"
 
@@ -236,6 +237,7 @@ static int fresh(struct replay *r, struct env *ret, struct policy *p, struct err
 		.from = r->old.base_commit,
 		.policy_digest = p->digest.hex,
 		.tier = policy_tier_names[p->tier],
+		.policy = p,
 		.agent = "croft replay",
 		.task = "run recorded commands again"};
 	cleanup_strlist struct strlist names = STRLIST_INIT(1000000);
@@ -320,12 +322,17 @@ static int open_old(struct replay *r, const struct replay_request *q, struct err
 static int policy_of_copy(const struct env *v, struct policy *p, struct err *e)
 {
 	cleanup_strlist struct strlist args = STRLIST_INIT(8192);
-	bool full = false;
+	cleanup_free bool *left_out = calloc(v->base.objects.n + 1, sizeof(*left_out));
+	struct objects_check check = {.policy = p, .repo = &v->repo, .state_dir = v->state_dir};
+	bool full = !left_out;
 
+	if (!full && objects_check(&check, &v->base.objects, left_out, e) < 0)
+		return -e->errnum;
 	for (size_t i = 0; i < v->args.n; i++)
 		full |= !strlist_add(&args, v->args.v[i]);
-	for (size_t i = 0; i < v->base.objects.n; i++)
-		full |= !strlist_add(&args, "--read") || !strlist_add(&args, v->base.objects.v[i]);
+	for (size_t i = 0; !full && i < v->base.objects.n; i++)
+		full = !left_out[i] &&
+		       (!strlist_add(&args, "--read") || !strlist_add(&args, v->base.objects.v[i]));
 	if (full)
 		return err_set(e, ENOMEM, "load the policy of a copy");
 	policy_done(p);

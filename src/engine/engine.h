@@ -32,7 +32,7 @@ struct staging {
 	const struct staging_tree *trees; /* the workspace itself first; others lie in it */
 	size_t trees_n;
 	const char *const
-		*objects; /* directories shown read-only at objects_dir/0, /1 …; or NULL */
+		*objects; /* directories shown read-only at objects_dir/0, /1 …, "": not; or NULL */
 	const char *objects_dir;
 };
 

@@ -12,6 +12,7 @@
 #ifndef CROFT_GIT_REPO_H
 #define CROFT_GIT_REPO_H
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "git/object.h"
@@ -31,6 +32,7 @@ struct repo {
 	char *common_dir;       /* differs from git_dir in a linked worktree */
 	struct strlist objects; /* the host's object directories, own first, alternates flattened */
 	bool shallow, sparse, reftable;
+	bool claims_workspace; /* core.worktree names the workspace */
 	/* What of the workspace the user's own configuration, of any scope, makes git obey: */
 	char *hooks_path; /* relative to the workspace when core.hooksPath lies in it, else NULL */
 	struct strlist included; /* files in it that include.path or includeIf names, relative */
@@ -41,6 +43,29 @@ struct repo {
 int repo_open(struct repo *ret, const char *workspace, const char *state_dir, struct err *e);
 void repo_done(struct repo *r);
 #define cleanup_repo __attribute__((cleanup(repo_done)))
+
+/* ---- whose directories its metadata names (repo_objects.c) ---- */
+
+/*
+ * Is the Git directory the workspace's own? It lies in the workspace, or, with the same owner, it says itself
+ * that this is its worktree (as a linked worktree's or a submodule's does). Whoever made the workspace cannot
+ * make another repository say so.
+ */
+bool repo_is_own(const struct repo *r);
+/* Add an object directory (canonical) and those that its alternates name, each once. */
+int repo_objects_add(struct strlist *l, const char *dir, struct err *e);
+/*
+ * Does this directory hold objects and packs, and no symlink or special file that git could follow instead?
+ * strict: and nothing of another name. deep: every loose object is looked at, too. -EPERM with a sentence.
+ */
+int repo_objects_look(const char *dir, bool strict, bool deep, struct err *e);
+/*
+ * A small file of a Git directory: regular, reached through no symlink below dir, never waited for. -EINVAL:
+ * it is something else.
+ */
+int repo_read_file(const char *dir, const char *name, struct buf *ret);
+/* Does path lie below dir? By name; both canonical. */
+bool repo_below(const char *dir, const char *path);
 
 /* The store's objects. */
 int repo_store(const struct repo *r, struct git_store *ret, struct err *e);

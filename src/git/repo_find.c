@@ -5,7 +5,9 @@
  * Order:  ".git" (a directory, or a file that names one) -> its common directory -> object directories
  *         and their alternates, all by reading files, because this is on the way of every command.
  *         Only what stands in the configuration is asked of git, once per change (store.c).
- * Trust:  the repository is the user's own. Still, every file read has a maximum and every list an end.
+ * Trust:  the repository may have come with the project, or a command may have made it: what it names is a
+ *         candidate (repo_is_own(), core/objects.h). Every file that is read has a maximum, is regular and
+ *         is reached through no symlink; every list has an end.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,8 +20,6 @@
 #include "base/cleanup.h"
 #include "git/repo_impl.h"
 #include "os/path.h"
-
-#define ALTERNATES_DEPTH_MAX 5
 
 static bool is_dir(const char *dir, const char *name)
 {
@@ -40,17 +40,31 @@ static bool exists(const char *dir, const char *name)
 	       lstat(path, &st) == 0;
 }
 
-static int read_small(const char *dir, const char *name, struct buf *ret)
+int repo_read_file(const char *dir, const char *name, struct buf *ret)
 {
-	char path[PATH_MAX];
+	cleanup_fd int at = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	cleanup_fd int fd = -1;
+	struct stat st;
 
-	if (snprintf(path, sizeof(path), "%s/%s", dir, name) >= (int)sizeof(path))
-		return -ENAMETOOLONG;
-	return file_read_at(AT_FDCWD, path, ret);
+	if (at < 0)
+		return -errno;
+	fd = path_open(at, name, O_RDONLY | O_NONBLOCK | O_NOCTTY, PATH_NO_SYMLINKS | PATH_BENEATH);
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	return S_ISREG(st.st_mode) ? file_read_fd(fd, ret) : -EINVAL;
+}
+
+bool repo_below(const char *dir, const char *path)
+{
+	size_t n = strlen(dir);
+
+	return strncmp(dir, path, n) == 0 && path[n] == '/';
 }
 
 /* base/path, or path when it is absolute; canonical. NULL: it is not there. */
-static char *canonical(const char *base, const char *path)
+char *repo_canonical(const char *base, const char *path)
 {
 	cleanup_fd int fd = -1;
 	char joined[2 * PATH_MAX], real[PATH_MAX];
@@ -84,21 +98,21 @@ static int follow_git_file(struct repo *r, struct err *e)
 {
 	static const char key[] = "gitdir: ";
 	cleanup_buf struct buf b = BUF_INIT(REPO_FILE_MAX);
-	int rc = read_small(r->workspace, ".git", &b);
+	int rc = repo_read_file(r->workspace, ".git", &b);
 
 	if (rc < 0)
 		return err_set(e, -rc, "read %s/.git", r->workspace);
 	trim(&b);
 	if (!str_starts(buf_str(&b), key) || strlen(b.data) != b.len)
 		return damaged(r, "the file does not say where the Git directory is", e);
-	r->git_dir = canonical(r->workspace, b.data + strlen(key));
+	r->git_dir = repo_canonical(r->workspace, b.data + strlen(key));
 	return r->git_dir ? 0 : damaged(r, "the Git directory it names is not there", e);
 }
 
 static int find_common(struct repo *r, struct err *e)
 {
 	cleanup_buf struct buf b = BUF_INIT(REPO_FILE_MAX);
-	int rc = read_small(r->git_dir, "commondir", &b);
+	int rc = repo_read_file(r->git_dir, "commondir", &b);
 
 	if (rc == -ENOENT) {
 		r->common_dir = strdup(r->git_dir);
@@ -109,7 +123,7 @@ static int find_common(struct repo *r, struct err *e)
 	trim(&b);
 	if (b.len == 0 || strlen(b.data) != b.len)
 		return damaged(r, "its file commondir names nothing", e);
-	r->common_dir = canonical(r->git_dir, b.data);
+	r->common_dir = repo_canonical(r->git_dir, b.data);
 	return r->common_dir ? 0
 			     : damaged(r, "the directory in its file commondir is not there", e);
 }
@@ -134,7 +148,7 @@ static int find_git_dir(struct repo *r, struct err *e)
 		return 0;
 	}
 	if (S_ISDIR(st.st_mode)) {
-		r->git_dir = canonical(r->workspace, ".git");
+		r->git_dir = repo_canonical(r->workspace, ".git");
 		if (!r->git_dir)
 			return err_set(e, EIO, "open %s", path);
 	} else {
@@ -152,94 +166,21 @@ static int find_git_dir(struct repo *r, struct err *e)
 	return 0;
 }
 
-/* ------------------------------------------------------------------ object directories */
-
-/* Undo C quoting of a whole line that starts with a quotation mark. False: it is none. */
-static bool unquote(char *s)
-{
-	static const char from[] = "abfnrtv\"\\", to[] = "\a\b\f\n\r\t\v\"\\";
-	char *o = s, *p = s + 1;
-
-	for (; *p && *p != '"'; p++) {
-		const char *f;
-
-		if (*p != '\\') {
-			*o++ = *p;
-			continue;
-		}
-		p++;
-		if (p[0] >= '0' && p[0] <= '3' && p[1] >= '0' && p[1] <= '7' && p[2] >= '0' &&
-			p[2] <= '7') {
-			*o++ = (char)((p[0] - '0') << 6 | (p[1] - '0') << 3 | (p[2] - '0'));
-			p += 2;
-			continue;
-		}
-		f = *p ? strchr(from, *p) : NULL;
-		if (!f)
-			return false;
-		*o++ = to[f - from];
-	}
-	if (p[0] != '"' || p[1])
-		return false;
-	*o = '\0';
-	return true;
-}
-
-static int add_objects(struct repo *r, const char *dir, int depth, struct err *e);
-
-/* One line of info/alternates. What is not there is passed over, as Git does. */
-static int add_alternate(struct repo *r, const char *dir, char *line, int depth, struct err *e)
-{
-	cleanup_free char *path = NULL;
-
-	if (!*line || *line == '#' || (*line == '"' && !unquote(line)))
-		return 0;
-	path = canonical(dir, line);
-	return path ? add_objects(r, path, depth + 1, e) : 0;
-}
-
-static int add_objects(struct repo *r, const char *dir, int depth, struct err *e)
-{
-	cleanup_buf struct buf b = BUF_INIT(REPO_FILE_MAX);
-	int rc;
-
-	if (strlist_has(&r->objects, dir))
-		return 0;
-	if (depth > ALTERNATES_DEPTH_MAX || r->objects.n >= r->objects.max)
-		return damaged(r, "its alternates go on for too long", e);
-	if (!strlist_add(&r->objects, dir))
-		return err_set(e, ENOMEM, "open the repository");
-	rc = read_small(dir, "info/alternates", &b);
-	if (rc == -ENOENT || b.len == 0)
-		return 0;
-	if (rc < 0)
-		return err_set(e, -rc, "read %s/info/alternates", dir);
-	for (char *line = b.data, *next; line; line = next) {
-		next = strchr(line, '\n');
-		if (next)
-			*next++ = '\0';
-		rc = add_alternate(r, dir, line, depth, e);
-		if (rc < 0)
-			return rc;
-	}
-	return 0;
-}
-
 int repo_find(struct repo *r, const char *workspace, struct err *e)
 {
 	cleanup_free char *objects = NULL;
 	int rc;
 
-	r->workspace = canonical("/", workspace);
+	r->workspace = repo_canonical("/", workspace);
 	if (!r->workspace)
 		return err_set(e, ENOENT, "open %s", workspace);
 	rc = find_git_dir(r, e);
 	if (rc < 0 || !r->git_dir)
 		return rc;
-	objects = canonical(r->common_dir, "objects");
+	objects = repo_canonical(r->common_dir, "objects");
 	if (!objects)
 		return damaged(r, "its objects cannot be opened", e);
-	return add_objects(r, objects, 0, e);
+	return repo_objects_add(&r->objects, objects, e);
 }
 
 /* ------------------------------------------------------------------ what the configuration says */
@@ -340,7 +281,7 @@ static char *inside(const struct repo *r, const char *path)
 		return strdup(in);
 	while (head && *head) {
 		const char *rest = path + strlen(head);
-		cleanup_free char *real = canonical("/", head);
+		cleanup_free char *real = repo_canonical("/", head);
 		cleanup_free char *whole = real ? normal(real, *rest ? rest + 1 : ".") : NULL;
 
 		if (real) {
@@ -403,6 +344,23 @@ static bool says_true(const char *v)
 	       str_eq(v, "1");
 }
 
+/*
+ * Files elsewhere would be listed, compared and landed instead of the workspace's. Where it names the
+ * workspace, the Git directory of a submodule shows whose it is.
+ */
+static int take_work_tree(struct repo *r, const char *v, struct err *e)
+{
+	cleanup_free char *path = repo_canonical(r->git_dir, v);
+
+	if (!path || !str_eq(path, r->workspace))
+		return err_refuse(e,
+			"the repository of %s says that its files are in another directory "
+			"(core.worktree): use croft there",
+			r->workspace);
+	r->claims_workspace = true;
+	return 0;
+}
+
 /* One setting of the repository itself; keys are in lower case. v NULL: a key without value. */
 static int take_setting(struct repo *r, const char *key, const char *v, bool *bare, struct err *e)
 {
@@ -426,6 +384,8 @@ static int take_setting(struct repo *r, const char *key, const char *v, bool *ba
 		r->sparse = says_true(v);
 	} else if (str_eq(key, "core.bare")) {
 		*bare = says_true(v);
+	} else if (str_eq(key, "core.worktree") && str_eq(r->git_dir, r->common_dir)) {
+		return take_work_tree(r, v ? v : "", e);
 	}
 	return 0;
 }
@@ -515,7 +475,7 @@ int repo_ask_git(struct repo *r, struct err *e)
 	strlist_done(&r->config_files);
 	r->included = r->config_files = STRLIST_INIT(REPO_CONFIGS_MAX);
 	r->hash = GIT_SHA1;
-	r->sparse = r->reftable = false;
+	r->sparse = r->reftable = r->claims_workspace = false;
 	if (!r->git_dir)
 		return 0;
 	rc = repo_git(r, &run, e);

@@ -11,9 +11,12 @@
 #define REPO_CONFIGS_MAX 256u           /* files that a configuration includes */
 #define REPO_FILE_MAX ((size_t)1 << 20) /* any small file of a Git directory */
 
+/* base/path, or path when it is absolute; canonical. NULL: it is not there. Caller frees. */
+char *repo_canonical(const char *base, const char *path);
+
 /* Fills workspace, git_dir, common_dir, objects, shallow. Starts nothing. */
 int repo_find(struct repo *r, const char *workspace, struct err *e);
-/* Fills hash, sparse, reftable, hooks_path, included, config_files by asking git. */
+/* Fills hash, sparse, reftable, claims_workspace, hooks_path, included, config_files by asking git. */
 int repo_ask_git(struct repo *r, struct err *e);
 /* Text that changes whenever the answers of repo_ask_git may. */
 int repo_stamp(const struct repo *r, struct buf *ret, struct err *e);

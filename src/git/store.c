@@ -32,7 +32,7 @@
 #include "os/tree.h"
 
 #define NOTES "croft.json"
-#define NOTES_SCHEMA "croft.store/v1"
+#define NOTES_SCHEMA "croft.store/v2"
 
 static const char *const hash_names[] = {[GIT_SHA1] = "sha1", [GIT_SHA256] = "sha256"};
 
@@ -69,6 +69,7 @@ static int write_notes(const struct repo *r, int fd, const char *stamp, struct e
 	json_str(&j, "objects", hash_names[r->hash]);
 	json_bool(&j, "sparse", r->sparse);
 	json_bool(&j, "reftable", r->reftable);
+	json_bool(&j, "claims_workspace", r->claims_workspace);
 	json_str(&j, "hooks_path", r->hooks_path);
 	json_list(&j, "included", &r->included);
 	json_list(&j, "config_files", &r->config_files);
@@ -135,6 +136,7 @@ static bool read_notes(struct repo *r, int fd, const char *stamp)
 	r->hash = str_eq(hash, "sha256") ? GIT_SHA256 : GIT_SHA1;
 	r->sparse = jtrue(jget(root, "sparse"));
 	r->reftable = jtrue(jget(root, "reftable"));
+	r->claims_workspace = jtrue(jget(root, "claims_workspace"));
 	return true;
 }
 
@@ -205,9 +207,7 @@ static int follow_host(const struct repo *r, int fd, const char *own, struct err
 	if (rc < 0)
 		return rc;
 	if (r->shallow) {
-		cleanup_fd int host = open(r->common_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-
-		rc = host < 0 ? -errno : file_read_at(host, "shallow", &shallow);
+		rc = repo_read_file(r->common_dir, "shallow", &shallow);
 		if (rc < 0 && rc != -ENOENT)
 			return err_set(e, -rc, "read %s/shallow", r->common_dir);
 	}

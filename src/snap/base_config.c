@@ -122,14 +122,16 @@ static bool truthy(const char *v)
 struct reading {
 	struct base_settings *s;
 	const struct repo *repo;
-	char *excludes; /* core.excludesFile */
+	char *excludes;     /* core.excludesFile */
+	bool excludes_here; /* the repository's own configuration says so */
 };
 
-static void one_setting(struct reading *r, const char *key, const char *value)
+static void one_setting(struct reading *r, const char *scope, const char *key, const char *value)
 {
 	if (str_eq(key, "core.excludesfile")) {
 		free(r->excludes);
 		r->excludes = strdup(value);
+		r->excludes_here = str_eq(scope, "local") || str_eq(scope, "worktree");
 	}
 	if (str_starts(key, "core.sparsecheckout") && !r->repo->sparse)
 		return;
@@ -150,11 +152,11 @@ static void one_setting(struct reading *r, const char *key, const char *value)
 }
 
 /* The user's own patterns first, so that the repository's, which come later, prevail. */
-static void read_excludes(struct reading *r)
+static int read_excludes(struct reading *r, struct err *e)
 {
 	const char *home = getenv("HOME"), *xdg = getenv("XDG_CONFIG_HOME");
 	char path[PATH_MAX];
-	int n;
+	int n, rc = 0;
 
 	if (r->excludes && str_starts(r->excludes, "~/") && home)
 		n = snprintf(path, sizeof(path), "%s/%s", home, r->excludes + 2);
@@ -164,22 +166,37 @@ static void read_excludes(struct reading *r)
 		n = snprintf(path, sizeof(path), "%s/git/ignore", xdg);
 	else
 		n = snprintf(path, sizeof(path), "%s/.config/git/ignore", home ? home : "");
-	if (n > 0 && (size_t)n < sizeof(path) && path[0] == '/')
-		file_read_at(AT_FDCWD, path, &r->s->exclude);
+	if (n > 0 && (size_t)n < sizeof(path) && path[0] == '/') {
+		const char *ws = r->repo->workspace;
+
+		/* The command will see what is in it: a repository may name only what it sees anyway. */
+		if (!r->excludes_here)
+			file_read_at(AT_FDCWD, path, &r->s->exclude);
+		else if (repo_below(ws, path))
+			rc = repo_read_file(ws, path + strlen(ws) + 1, &r->s->exclude);
+		else
+			rc = err_refuse(e,
+				"the repository's own configuration names a file outside of %s as "
+				"core.excludesFile; set it with git config --global instead",
+				ws);
+	}
 	if (r->s->exclude.len && r->s->exclude.data[r->s->exclude.len - 1] != '\n')
 		buf_addc(&r->s->exclude, '\n');
+	return rc == -EPERM && e->errnum ? rc : 0;
 }
 
-/* dir/info/NAME, when there is one. */
+/* dir/info/NAME, when there is one. The command will see it: so it is that file, not what a symlink names. */
 static int read_info(const char *dir, const char *name, struct buf *ret, struct err *e)
 {
-	char path[PATH_MAX];
+	char path[64];
 	int r;
 
-	if (snprintf(path, sizeof(path), "%s/info/%s", dir, name) >= (int)sizeof(path))
-		return err_set(e, ENAMETOOLONG, "read %s/info/%s", dir, name);
-	r = file_read_at(AT_FDCWD, path, ret);
-	return r < 0 && r != -ENOENT ? err_set(e, -r, "read %s", path) : 0;
+	snprintf(path, sizeof(path), "info/%s", name);
+	r = repo_read_file(dir, path, ret);
+	if (r == -ELOOP || r == -EINVAL)
+		return err_refuse(
+			e, "%s/%s must be a plain file, not a symlink or special file", dir, path);
+	return r < 0 && r != -ENOENT ? err_set(e, -r, "read %s/%s", dir, path) : 0;
 }
 
 static void begin(struct base_settings *s, const struct repo *r)
@@ -201,7 +218,8 @@ int base_settings_read(struct base_settings *ret, const struct repo *r, struct e
 {
 	cleanup_buf struct buf out = BUF_INIT(CONFIG_MAX_B);
 	struct git_run g = {
-		.argv = (const char *const[]){"config", "-z", "--list", NULL}, .out = &out};
+		.argv = (const char *const[]){"config", "-z", "--show-scope", "--list", NULL},
+		.out = &out};
 	struct reading rd = {.s = ret, .repo = r};
 	int rc;
 
@@ -210,20 +228,25 @@ int base_settings_read(struct base_settings *ret, const struct repo *r, struct e
 	if (rc < 0)
 		return err_wrap(e, "read the repository's configuration");
 	for (size_t at = 0; at < out.len;) {
-		char *key = out.data + at;
-		size_t n = strlen(key);
-		char *value = strchr(key, '\n');
+		const char *scope = out.data + at;
+		char *key = out.data + at + strlen(scope) + 1, *value;
 
+		if (key >= out.data + out.len) {
+			free(rd.excludes);
+			return err_set(e, EBADMSG, "read the repository's configuration");
+		}
+		at += strlen(scope) + strlen(key) + 2;
+		value = strchr(key, '\n');
 		if (value)
 			*value++ = '\0';
-		one_setting(&rd, key, value ? value : "true");
-		at += n + 1;
+		one_setting(&rd, scope, key, value ? value : "true");
 	}
 	buf_adds(&ret->core, "[core]\n\tsafecrlf = false\n[gc]\n\tauto = 0\n[maintenance]\n"
 			     "\tauto = false\n");
-	read_excludes(&rd);
+	rc = read_excludes(&rd, e);
 	free(rd.excludes);
-	rc = read_info(r->common_dir, "exclude", &ret->exclude, e);
+	if (rc == 0)
+		rc = read_info(r->common_dir, "exclude", &ret->exclude, e);
 	if (rc == 0)
 		rc = read_info(r->common_dir, "attributes", &ret->attributes, e);
 	if (rc == 0 && r->sparse)

@@ -114,9 +114,8 @@ static int put_refs(const struct repo *r, int git_fd, const char *branch, struct
 
 static int put_shallow(const struct repo *r, int git_fd, struct err *e)
 {
-	cleanup_free char *path = path_join(r->common_dir, "shallow");
 	cleanup_buf struct buf b = BUF_INIT(REPO_SHALLOW_MAX);
-	int rc = path ? file_read_at(AT_FDCWD, path, &b) : -ENOMEM;
+	int rc = repo_read_file(r->common_dir, "shallow", &b);
 
 	if (rc == -ENOENT || (rc == 0 && b.len == 0))
 		return 0;

@@ -8,7 +8,8 @@
  *         host's working tree. Nothing else is looked at: a file ".git" could name any directory.
  * Trust:  what lies in the working tree may have been written by a command that ran there. So it is
  *         reached through no symlink, and is used only if its objects are all its own: no symlinks, no
- *         alternates. What the Git directory of the workspace holds is the user's.
+ *         alternates. Below the Git directory of the workspace alternates may name what belongs to that
+ *         directory, or to a repository that its own alternates name.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,15 +27,7 @@
 #include "snap/base_impl.h"
 #include "snap/scan_impl.h"
 
-#define ALTERNATES_DEPTH_MAX 5
 #define OWN_OBJECTS_MAX 1000000u /* files of an object directory in the working tree */
-
-static bool is_dir(const char *path)
-{
-	struct stat st;
-
-	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
 
 /* ------------------------------------------------------------------ where its repository is */
 
@@ -93,13 +86,6 @@ static int read_gitmodules(struct base_maker *k, const char *work_tree, struct b
 	return 0;
 }
 
-static bool below(const char *dir, const char *path)
-{
-	size_t n = strlen(dir);
-
-	return strncmp(dir, path, n) == 0 && path[n] == '/';
-}
-
 static bool is_own_object(void *arg, const char *path, const struct stat *st)
 {
 	return S_ISREG(st->st_mode) && !str_eq(path, "info/alternates");
@@ -113,9 +99,10 @@ static bool module_fine(const struct base_maker *k, const char *git_dir)
 
 	if (!objects)
 		return false;
-	if (below(k->repo->git_dir, git_dir) || below(k->repo->common_dir, git_dir))
-		return is_dir(objects);
+	/* not through a symlink, which could lead to another repository */
 	fd = path_open(AT_FDCWD, objects, O_RDONLY | O_DIRECTORY, PATH_NO_SYMLINKS);
+	if (repo_below(k->repo->git_dir, git_dir) || repo_below(k->repo->common_dir, git_dir))
+		return fd >= 0;
 	return fd >= 0 && tree_walk(fd, OWN_OBJECTS_MAX, is_own_object, NULL);
 }
 
@@ -145,34 +132,42 @@ static char *find_module(const struct base_maker *k, const struct buf *names, co
 	return embedded && module_fine(k, embedded) ? take_ptr(embedded) : NULL;
 }
 
-/* objects, and what its alternates name, flattened. */
-static bool add_objects(struct strlist *l, const char *objects, int depth)
+/* Does it belong to a repository that was found fit already: ours, or one that our alternates name? */
+static bool is_known(const struct repo *r, const char *objects)
 {
-	cleanup_free char *file = path_join(objects, "info/alternates");
-	cleanup_buf struct buf b = BUF_INIT(BASE_FILE_MAX_B);
-
-	if (strlist_has(l, objects) || !is_dir(objects))
+	if (repo_below(r->git_dir, objects) || repo_below(r->common_dir, objects) ||
+		strlist_has(&r->objects, objects))
 		return true;
-	if (!file || !strlist_add(l, objects))
-		return false;
-	if (depth >= ALTERNATES_DEPTH_MAX || file_read_at(AT_FDCWD, file, &b) < 0)
-		return true;
-	for (char *p = b.data, *next; p && *p; p = next) {
-		char real[PATH_MAX];
-		cleanup_free char *joined = NULL;
-		cleanup_fd int fd = -1;
+	for (size_t i = 0; i < r->objects.n; i++) {
+		cleanup_free char *top = strdup(r->objects.v[i]);
 
-		next = strchr(p, '\n');
-		if (next)
-			*next++ = '\0';
-		if (!*p || *p == '#')
-			continue;
-		joined = *p == '/' ? strdup(p) : path_join(objects, p);
-		fd = joined ? path_resolve(joined, real, sizeof(real)) : -1;
-		if (fd >= 0 && !add_objects(l, real, depth + 1))
+		if (!top)
 			return false;
+		*strrchr(top, '/') = '\0';
+		if (repo_below(top, objects) && str_starts(objects + strlen(top), "/modules/"))
+			return true;
 	}
-	return true;
+	return false;
+}
+
+/*
+ * objects, and what its alternates name, flattened. Those must be known: see core/objects.h, which was asked
+ * about the repository's own before.
+ */
+static int find_objects(struct base_maker *k, struct strlist *l, const char *objects)
+{
+	int r = repo_objects_add(l, objects, k->e);
+
+	for (size_t i = 0; r == 0 && i < l->n; i++) {
+		if (i > 0 && !is_known(k->repo, l->v[i]))
+			return err_refuse(k->e,
+				"its objects refer to %s, which no object directory of the "
+				"project itself belongs to; to make it independent, run there: "
+				"git repack -ad && rm .git/objects/info/alternates",
+				l->v[i]);
+		r = repo_objects_look(l->v[i], false, true, k->e);
+	}
+	return r;
 }
 
 /* ------------------------------------------------------------------ one submodule */
@@ -227,9 +222,11 @@ static int one_submodule(struct base_maker *k, const char *work_tree, const char
 	size_t first = k->objects.n;
 	int r;
 
-	if (!sub || !host_sub || !git_dir || !objects || !modules ||
-		!add_objects(&from, objects, 0) || from.n == 0)
+	if (!sub || !host_sub || !git_dir || !objects || !modules)
 		return err_set(k->e, ENOMEM, "check out a submodule");
+	r = find_objects(k, &from, objects);
+	if (r < 0)
+		return r;
 	snprintf(head, sizeof(head), "%s\n", hex.s);
 	r = base_skeleton(k, git_dir, head, false);
 	if (r == 0)

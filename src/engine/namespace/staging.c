@@ -146,11 +146,13 @@ static int add_objects(struct plan *p, const struct staging *st, struct err *e)
 	char dst[POLICY_PATH_MAX];
 
 	for (size_t i = 0; st->objects && st->objects[i]; i++) {
-		cleanup_fd int fd =
-			path_open(AT_FDCWD, st->objects[i], O_PATH | O_DIRECTORY, PATH_NO_SYMLINKS);
+		cleanup_fd int fd = -1;
 		struct plan_op *op;
 		struct stat at;
 
+		if (!*st->objects[i])
+			continue;
+		fd = path_open(AT_FDCWD, st->objects[i], O_PATH | O_DIRECTORY, PATH_NO_SYMLINKS);
 		if (fd < 0 || fstat(fd, &at) < 0)
 			return err_set(e, fd < 0 ? -fd : errno, "open %s", st->objects[i]);
 		snprintf(dst, sizeof(dst), "%s/%zu", st->objects_dir, i);
