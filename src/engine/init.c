@@ -31,7 +31,6 @@
 #include "os/cgroup.h"
 #include "os/landlock.h"
 #include "os/path.h"
-#include "os/proctree.h"
 #include "os/rlimit.h"
 #include "os/seccomp.h"
 #include "os/uapi.h"
@@ -158,7 +157,7 @@ static void *broker_main(void *arg)
 {
 	struct broker_start s = *(struct broker_start *)arg;
 	struct sandbox from = {.control = s.link[1], .fd = SANDBOX_FDS_NONE};
-	struct control_msg m = {.type = CONTROL_READY};
+	struct control_msg m = {.type = CONTROL_READY, .status = (int32_t)syscall(SYS_gettid)};
 	struct broker b = {.notices = s.notices[1],
 		.policy = s.in->plan->policy,
 		.scratch = s.in->scratch,
@@ -189,7 +188,7 @@ static void *broker_main(void *arg)
 static int start_broker(struct init *in, int *ret_sock, struct err *e)
 {
 	struct broker_start s = {.in = in};
-	struct control_msg m;
+	struct control_msg m = {0};
 	pthread_attr_t attr;
 	pthread_t id;
 	int r;
@@ -206,6 +205,7 @@ static int start_broker(struct init *in, int *ret_sock, struct err *e)
 	/* Until it has its own table, what we close it loses. */
 	while (recv(s.link[0], &m, sizeof(m), 0) < 0 && errno == EINTR)
 		;
+	in->broker_tid = m.status;
 	close(s.link[1]);
 	close(s.notices[1]);
 	in->fd[SANDBOX_FD_NOTICES] = s.notices[0];
@@ -272,6 +272,9 @@ static int lock_down(struct init *in, struct err *e)
 	if ((r = apply_landlock(in, e)) < 0)
 		return r;
 	if ((in->plan->broker || in->outside_n) && (r = start_broker(in, &broker_sock, e)) < 0)
+		return r;
+	if (!in->pid_namespace && (r = shield_prepare(&in->shield, in->enforced.landlock_scoped,
+					   in->broker_tid, e)) < 0)
 		return r;
 	return apply_seccomp(in, broker_sock, e);
 }
@@ -361,7 +364,7 @@ static int exec_command(const struct request *r)
  */
 static volatile struct {
 	int errnum; /* of the exec; 0: it is the command now */
-	bool limits_failed;
+	bool unready;
 } start;
 
 /* Everything between vfork and exec: only async-signal-safe calls on our own stack and fds. */
@@ -371,8 +374,8 @@ _Noreturn static void become_command(struct init *in, int32_t held, struct err *
 	sigset_t none;
 	int fds[3];
 
-	if (apply_rlimits(in, held, e) < 0) {
-		start.limits_failed = true;
+	if (shield_enter(&in->shield, e) < 0 || apply_rlimits(in, held, e) < 0) {
+		start.unready = true;
 		_exit(125);
 	}
 	setpgid(0, 0);
@@ -433,10 +436,10 @@ static pid_t start_command(struct init *in, int32_t held, struct err *e)
 		become_command(in, held, e);
 	if (pid < 0)
 		return err_set(e, errno, "start the command");
-	if (!start.errnum && !start.limits_failed)
+	if (!start.errnum && !start.unready)
 		return pid;
 	waitpid(pid, NULL, 0);
-	if (start.limits_failed)
+	if (start.unready)
 		return -e->errnum;
 	if (start.errnum == ENOENT)
 		return err_not_found(e, "%s: command not found inside the sandbox%s", r->argv[0],
@@ -571,18 +574,21 @@ static int supervise_command(struct init *in, int sigfd, pid_t command)
 	}
 }
 
+/*
+ * Every signal that can be blocked is: those that nobody sends us on purpose would end the sandbox
+ * when the command finds a way to send them (a terminal's SIGIO).
+ */
 static int block_signals(struct err *e)
 {
 	sigset_t set;
 	int fd;
 
+	sigfillset(&set);
+	sigprocmask(SIG_SETMASK, &set, NULL);
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
 	for (size_t i = 0; i < ARRAY_SIZE(forwarded); i++)
 		sigaddset(&set, forwarded[i]);
-	sigaddset(&set, SIGTTOU);
-	sigprocmask(SIG_SETMASK, &set, NULL);
-	sigdelset(&set, SIGTTOU);
 	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (fd < 0)
 		return err_set(e, errno, "watch signals");
@@ -658,6 +664,7 @@ _Noreturn void init_main(struct init *in)
 	command = start_command(in, held, &e);
 	if (command < 0)
 		init_fail(in, &e);
+	shield_done(&in->shield);
 	started.enforced = in->enforced;
 	for (int i = 0; i < 3; i++) /* the command alone holds its stdio: half-close must work */
 		if (in->request->stdio[i] >= 0 && in->request->stdio[i] != in->request->tty_fd)
@@ -665,7 +672,7 @@ _Noreturn void init_main(struct init *in)
 	control_send(in->control, &started, NULL, 0);
 	status = supervise_command(in, sigfd, command);
 	if (!in->pid_namespace)
-		proctree_kill(NULL, 0);
+		shield_end_tree(&in->shield);
 	if (status >= 0)
 		report_exit(in, status);
 	_exit(0);

@@ -15,6 +15,7 @@
 #define CROFT_ENGINE_INIT_H
 
 #include "engine/engine.h"
+#include "engine/shield.h"
 #include "engine/stdio.h"
 
 struct init {
@@ -27,6 +28,8 @@ struct init {
 	int (*settle)(struct init *in, struct err *e);
 	uint64_t other_pids; /* processes that RLIMIT_NPROC counts and that are not the sandbox's */
 	bool pid_namespace;  /* we are pid 1: our death ends everything */
+	pid_t broker_tid;    /* its thread; 0: none */
+	struct shield shield; /* without a pid namespace */
 	struct enforced enforced;
 	int fd[SANDBOX_FD_NUM]; /* handed to the supervisor with READY */
 	/* Trees of the sandbox's own for the broker; NULL-terminated, borrowed. */

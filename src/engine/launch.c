@@ -55,6 +55,7 @@ int launch(struct sandbox *s, struct init *in, uint64_t ns_flags, int cgroup_fd,
 
 	for (int i = 0; i < SANDBOX_FD_NUM; i++)
 		in->fd[i] = s->fd[i] = -1;
+	in->shield = SHIELD_INIT;
 	/* Groups are authority; only root can drop them, and a user namespace forbids it later. */
 	if (uid == 0)
 		in->enforced.groups_dropped = setgroups(0, NULL) == 0;

@@ -175,7 +175,20 @@ int landlock_apply(struct landlock *l, struct err *e)
 		return 0;
 	/* Audit records (ABI 7) stay at the kernel's default: the command cannot flood the host's
 	 * log. */
-	if (syscall(SYS_landlock_restrict_self, l->fd, 0) < 0)
+	return landlock_enter(l->fd, e);
+}
+
+int landlock_open_signals(struct err *e)
+{
+	struct ruleset_attr attr = {.scoped = SCOPE_SIGNAL};
+	long fd = syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0);
+
+	return fd < 0 ? err_set(e, errno, "create a Landlock ruleset for signals") : (int)fd;
+}
+
+int landlock_enter(int ruleset, struct err *e)
+{
+	if (syscall(SYS_landlock_restrict_self, ruleset, 0) < 0)
 		return err_set(e, errno, "enter the Landlock domain");
 	return 0;
 }

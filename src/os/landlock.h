@@ -55,6 +55,12 @@ int landlock_allow(struct landlock *l, int fd, enum landlock_grant g, struct err
 /* TCP to this port, of whatever host: Landlock knows no addresses. Needs LANDLOCK_DENY_TCP. */
 int landlock_allow_connect(struct landlock *l, uint16_t port, struct err *e);
 int landlock_apply(struct landlock *l, struct err *e);
+/*
+ * A ruleset that scopes signals and nothing else (ABI 6), to be entered later by another process
+ * than the one that made it: who is not below that one cannot be signalled from then on.
+ */
+int landlock_open_signals(struct err *e);
+int landlock_enter(int ruleset, struct err *e);
 void landlock_done(struct landlock *l);
 
 #endif

@@ -323,6 +323,17 @@ static void check_any_bit(struct builder *b, unsigned arg, uint32_t bits, uint32
 	answer(b, ALLOW);
 }
 
+/*
+ * Whose priority: of the calling thread alone. A group or a user (`which`) reaches everything that
+ * the user runs, also with 0 for "mine".
+ */
+static void check_priority(struct builder *b, uint32_t which)
+{
+	load_arg(b, 0);
+	answer_unless_equal(b, which, FAIL(EPERM));
+	check_any_bit(b, 1, 0xffffffff, FAIL(EPERM));
+}
+
 /* --- from class to answer --- */
 
 /* Classes that need no argument with these flags become one of the plain answers. */
@@ -336,6 +347,8 @@ static enum syscall_class settle(enum syscall_class c, unsigned flags)
 		return alone ? SC_DENY : SC_ALLOW;
 	case SC_LANDLOCK:
 		return flags & SECCOMP_BROKER ? SC_ABSENT : SC_ALLOW;
+	case SC_RESTRICT:
+		return alone ? c : flags & SECCOMP_BROKER ? SC_ABSENT : SC_ALLOW;
 	case SC_TRACE:
 		return flags & SECCOMP_NO_PTRACE ? SC_DENY : SC_ALLOW;
 	case SC_SEND_ARG2:
@@ -397,6 +410,9 @@ static void check(struct builder *b, enum syscall_class c)
 	case SC_SECCOMP:
 		check_any_bit(b, 1, SECCOMP_FILTER_FLAG_NEW_LISTENER, FAIL(EPERM));
 		break;
+	case SC_RESTRICT: /* the command itself has no ruleset, and cannot make one */
+		check_any_bit(b, 1, 0xffffffff, FAIL(ENOSYS));
+		break;
 	case SC_SEND_ARG2:
 		check_any_bit(b, 2, FASTOPEN_BIT, FAIL(EOPNOTSUPP));
 		break;
@@ -407,8 +423,10 @@ static void check(struct builder *b, enum syscall_class c)
 		check_any_bit(b, 0, 0xffffffff, FAIL(EPERM));
 		break;
 	case SC_PRIORITY:
+		check_priority(b, PRIO_PROCESS);
+		break;
 	case SC_IOPRIO:
-		check_any_bit(b, 1, 0xffffffff, FAIL(EPERM));
+		check_priority(b, 1 /* IOPRIO_WHO_PROCESS */);
 		break;
 	case SC_SCHED:
 		check_any_bit(b, 0, 0xffffffff, FAIL(EPERM));

@@ -36,9 +36,9 @@ enum seccomp_flags {
 	SECCOMP_BROKER = 1 << 2,
 	/*
 	 * No namespaces behind it: TCP sockets and connected AF_UNIX pairs only, no listen() and no
-	 * TCP Fast Open (Landlock sees neither), no SysV IPC, no POSIX mq, no limits of other
-	 * processes. Signals to the user's other processes are Landlock's to refuse (ABI 6):
-	 * seccomp cannot.
+	 * TCP Fast Open (Landlock sees neither), no SysV IPC, no POSIX mq, no limits or priorities
+	 * of other processes. Signals to the user's other processes are Landlock's to refuse (ABI
+	 * 6); before that os/guard.h keeps them from the sandbox's first process.
 	 */
 	SECCOMP_PROCESS_TIER = 1 << 3,
 	/* No AF_INET and AF_INET6: where Landlock cannot close TCP (ABI below 4). */

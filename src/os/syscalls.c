@@ -182,7 +182,7 @@ const struct syscall_entry syscall_table[] = {
 	S(pidfd_open, ALLOW), S(pidfd_send_signal, ALLOW), S(pidfd_getfd, TRACE),
 	S(ptrace, TRACE), S(process_vm_readv, TRACE), S(process_vm_writev, TRACE), S(kcmp, DENY),
 	S(personality, PERSONALITY), S(seccomp, SECCOMP), S(landlock_create_ruleset, LANDLOCK),
-	S(landlock_add_rule, LANDLOCK), S(landlock_restrict_self, LANDLOCK),
+	S(landlock_add_rule, LANDLOCK), S(landlock_restrict_self, RESTRICT),
 	S(lsm_set_self_attr, DENY),
 
 	/* Scheduling and limits. */

@@ -31,7 +31,7 @@ enum syscall_class {
 			 */
 	SC_SEND_ARG3,   /* sendto, sendmmsg: the same, flags in arg3 */
 	SC_PRLIMIT,     /* arg0: pid; process tier: only our own */
-	SC_PRIORITY,    /* arg1: whose; process tier: only the caller's own */
+	SC_PRIORITY,    /* arg0-1: whose; process tier: only the calling thread's */
 	SC_IOPRIO,      /* the same for ioprio_set */
 	SC_SCHED,       /* arg0: whose; process tier: only the caller's own */
 
@@ -39,6 +39,7 @@ enum syscall_class {
 	SC_IPC,      /* SysV IPC, POSIX message queues: not in the process tier */
 	SC_LISTEN,   /* listen() binds a free port by itself, which Landlock does not see */
 	SC_LANDLOCK, /* not with the broker, which would act outside the caller's own domain */
+	SC_RESTRICT, /* LANDLOCK; but process tier: croft's own process enters a ruleset, arg1 is 0 */
 	SC_TRACE,    /* reads or changes another process: not with SECCOMP_NO_PTRACE */
 
 	/* Judged by what is observed or brokered. */

@@ -318,6 +318,9 @@ static enum probe_result i9_signal(const struct probe_args *a, struct buf *detai
 	tally_try(&t, syscall(SYS_tgkill, pid, pid, SIGWINCH), "tgkill");
 	tally_try(&t, syscall(SYS_rt_sigqueueinfo, pid, SIGWINCH, &info), "rt_sigqueueinfo");
 	tally_try(&t, kill(-pid, SIGWINCH), "kill its process group");
+	/* Who could end it would outlive croft. A pid namespace protects its first process by itself. */
+	if (!a->control && !a->namespaced)
+		tally_try(&t, kill(getppid(), 0), "signal the sandbox's first process");
 	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (pidfd >= 0 || a->control)
 		tally_try(&t, syscall(SYS_pidfd_send_signal, pidfd, SIGWINCH, NULL, 0),

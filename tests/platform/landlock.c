@@ -108,6 +108,85 @@ static void refuses_mounts(void)
 	CLAIM_CHECK(mount("platform", "m", "tmpfs", 0, NULL) < 0 && errno == EPERM);
 }
 
+/* Signals scoped, files left alone; skips where the kernel cannot. */
+static void scope_signals(void)
+{
+	struct {
+		uint64_t fs, net, scoped;
+	} attr = {.scoped = 1 << 1};
+	long fd = syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0);
+
+	if (fd < 0)
+		CLAIM_SKIP("Landlock does not scope signals: %s", strerror(errno));
+	CLAIM_CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+	CLAIM_CHECK(syscall(SYS_landlock_restrict_self, fd, 0) == 0);
+	close((int)fd);
+}
+
+/* A child in a domain below ours; it says how its kill() went and then waits. */
+static pid_t nested_child(int *ret_said)
+{
+	int said[2];
+	pid_t pid;
+
+	CLAIM_CHECK(pipe(said) == 0);
+	pid = fork();
+	if (pid == 0) {
+		char c;
+
+		scope_signals();
+		c = kill(getppid(), 0) < 0 && errno == EPERM ? 'n' : 'y';
+		(void)!write(said[1], &c, 1);
+		for (;;)
+			pause();
+	}
+	close(said[1]);
+	*ret_said = said[0];
+	return pid;
+}
+
+static void nested_signals(void)
+{
+	int said, status;
+	char c = 0;
+	pid_t pid;
+
+	scope_signals();
+	pid = nested_child(&said);
+	if (read(said, &c, 1) == 0)
+		CLAIM_SKIP("no nested domain");
+	CLAIM_CHECK(c == 'n');
+	CLAIM_CHECK(kill(pid, SIGKILL) == 0 && waitpid(pid, &status, 0) == pid);
+}
+
+static void signal_to_all(void)
+{
+	pid_t outside = fork(), pid;
+	int said, status;
+	char c;
+
+	if (outside == 0)
+		for (;;)
+			pause();
+	pid = fork(); /* who signals must not be who stays outside */
+	if (pid == 0) {
+		scope_signals();
+		/* Only a kernel that keeps this process in may be asked for more. */
+		if (kill(getppid(), 0) == 0 || errno != EPERM)
+			_exit(FAILS);
+		pid = nested_child(&said);
+		(void)!read(said, &c, 1);
+		kill(-1, SIGKILL);
+		_exit(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) ? HOLDS : FAILS);
+	}
+	CLAIM_CHECK(waitpid(pid, &status, 0) == pid);
+	c = waitpid(outside, NULL, WNOHANG) == 0;
+	kill(outside, SIGKILL);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == SKIPS)
+		_exit(SKIPS);
+	CLAIM_CHECK(WIFEXITED(status) && WEXITSTATUS(status) == HOLDS && c);
+}
+
 int main(void)
 {
 	claim("an O_PATH descriptor opens and gives no rights", o_path);
@@ -116,5 +195,7 @@ int main(void)
 	claim("rename to another directory is EXDEV without REFER", refer);
 	claim("a second layer cannot widen the first", stacks);
 	claim("a confined process cannot mount", refuses_mounts);
+	claim("a nested domain cannot signal the outer one, which can signal it", nested_signals);
+	claim("a signal to everybody stays in the domain", signal_to_all);
 	return claim_result();
 }

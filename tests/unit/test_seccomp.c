@@ -17,6 +17,7 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -491,8 +492,18 @@ TEST(sockets_and_ipc_without_namespaces)
 		{PROC, SYS_prlimit64, {HIGH}, ALLOW}, /* pid_t: the kernel reads 0 */
 		{PROC, SYS_setpriority, {0, 0}, ALLOW},
 		{PROC, SYS_setpriority, {0, 1234}, FAIL(EPERM)},
+		{PROC, SYS_setpriority, {PRIO_PGRP, 0}, FAIL(EPERM)},
+		{PROC, SYS_setpriority, {PRIO_USER, 0}, FAIL(EPERM)},
+		{PROC, SYS_setpriority, {HIGH | PRIO_USER, 0}, FAIL(EPERM)},
 		{PROC, SYS_ioprio_set, {1, 0}, ALLOW},
 		{PROC, SYS_ioprio_set, {1, 1234}, FAIL(EPERM)},
+		{PROC, SYS_ioprio_set, {2 /* group */, 0}, FAIL(EPERM)},
+		{PROC, SYS_ioprio_set, {3 /* user */, 0}, FAIL(EPERM)},
+		{PROC, SYS_landlock_create_ruleset, {0}, ALLOW},
+		{PROC | SECCOMP_BROKER, SYS_landlock_create_ruleset, {0}, FAIL(ENOSYS)},
+		{PROC | SECCOMP_BROKER, SYS_landlock_add_rule, {0}, FAIL(ENOSYS)},
+		{PROC | SECCOMP_BROKER, SYS_landlock_restrict_self, {7, 0}, ALLOW},
+		{PROC | SECCOMP_BROKER, SYS_landlock_restrict_self, {7, 1}, FAIL(ENOSYS)},
 		{PROC, SYS_sched_setaffinity, {0}, ALLOW},
 		{PROC, SYS_sched_setaffinity, {1234}, FAIL(EPERM)},
 		{PROC, SYS_sched_setattr, {1234}, FAIL(EPERM)},

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The first process out of the command's reach: see shield.h. */
+#include "engine/shield.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "os/guard.h"
+#include "os/landlock.h"
+#include "os/proctree.h"
+
+int shield_prepare(struct shield *s, bool scoped, pid_t helper, struct err *e)
+{
+	const pid_t ids[] = {getpid(), helper};
+
+	*s = SHIELD_INIT;
+	if (scoped) {
+		/* Tried and not believed: what stands on it is a signal to everybody. */
+		s->alone = kill(getppid(), 0) < 0 && errno == EPERM;
+		s->ruleset = landlock_open_signals(e);
+		return MIN_OF(s->ruleset, 0);
+	}
+	s->guard = malloc(sizeof(*s->guard));
+	if (!s->guard)
+		return err_set(e, ENOMEM, "guard the first process");
+	return guard_build(s->guard, ids, helper > 0 ? 2 : 1, e);
+}
+
+int shield_enter(const struct shield *s, struct err *e)
+{
+	int listener;
+
+	if (s->ruleset >= 0 && landlock_enter(s->ruleset, e) < 0)
+		return -e->errnum;
+	if (s->guard && seccomp_install(s->guard, 0, &listener, e) < 0)
+		return -e->errnum;
+	if ((s->ruleset >= 0 || s->guard) && (kill(getppid(), 0) == 0 || errno != EPERM))
+		return err_refuse(e, "the command could end the sandbox's first process, and so "
+				     "outlive croft: the kernel does not hold signals back");
+	return 0;
+}
+
+/*
+ * A signal to everybody is one step for the kernel: no fork can slip through, as it can between
+ * reading the process table and killing. It is used only where everybody is the sandbox.
+ */
+void shield_end_tree(const struct shield *s)
+{
+	if (s->alone && (kill(-1, SIGKILL) == 0 || errno == ESRCH))
+		while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
+			;
+	proctree_kill(NULL, 0);
+}
+
+void shield_done(struct shield *s)
+{
+	close_fd(&s->ruleset);
+	free(s->guard);
+	s->guard = NULL;
+}
