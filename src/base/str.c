@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/unseen.h"
 
 bool str_ends(const char *s, const char *suffix)
 {
@@ -68,37 +69,124 @@ uint32_t utf8_code(const char *s, size_t len)
 	return cp;
 }
 
-/* Characters that change how the text around them is read: never shown raw. */
-static bool display_unsafe(uint32_t cp)
+static bool in_ranges(const struct unseen_range *v, size_t n, uint32_t cp)
 {
-	return cp < 0x20 || (cp >= 0x7f && cp < 0xa0) || (cp >= 0x200b && cp <= 0x200f) ||
-	       (cp >= 0x2028 && cp <= 0x202e) || (cp >= 0x2060 && cp <= 0x206f) || cp == 0xfeff ||
-	       cp == 0xad || cp == 0x061c || (cp >= 0xe0000 && cp <= 0xe007f);
+	size_t low = 0;
+
+	while (low < n) {
+		size_t mid = low + (n - low) / 2;
+
+		if (cp > v[mid].last)
+			low = mid + 1;
+		else if (cp < v[mid].first)
+			n = mid;
+		else
+			return true;
+	}
+	return false;
+}
+
+static bool is_unseen(uint32_t cp)
+{
+	if (cp < 0x7f)
+		return cp < 0x20;
+	return in_ranges(unseen, ARRAY_SIZE(unseen), cp);
+}
+
+static bool is_blank(uint32_t cp)
+{
+	return cp >= 0x80 && in_ranges(unseen_blank, ARRAY_SIZE(unseen_blank), cp);
 }
 
 bool str_unsafe(const char *s, size_t len)
 {
-	return display_unsafe(utf8_code(s, len));
+	uint32_t cp = utf8_code(s, len);
+
+	return is_unseen(cp) || is_blank(cp);
 }
 
-void str_show(struct buf *out, const char *s, size_t n)
+static void show(struct buf *out, const char *s, size_t n, bool blanks)
 {
 	for (size_t i = 0; i < n;) {
 		size_t len = utf8_len(s + i, n - i);
+		uint32_t cp;
 
 		if (len == 0) {
 			buf_addf(out, "\\x%02x", (unsigned char)s[i]);
 			i++;
 			continue;
 		}
-		if (!display_unsafe(utf8_code(s + i, len)))
+		cp = utf8_code(s + i, len);
+		if (!is_unseen(cp) && (blanks || !is_blank(cp)))
 			buf_add(out, s + i, len);
 		else if (len == 1)
 			buf_addf(out, "\\x%02x", (unsigned char)s[i]);
 		else
-			buf_addf(out, "\\u{%x}", utf8_code(s + i, len));
+			buf_addf(out, "\\u{%x}", cp);
 		i += len;
 	}
+}
+
+void str_show(struct buf *out, const char *s, size_t n)
+{
+	show(out, s, n, false);
+}
+
+void str_show_text(struct buf *out, const char *s, size_t n)
+{
+	show(out, s, n, true);
+}
+
+/* ---- to be typed ---- */
+
+static bool shell_plain(const char *s, size_t n)
+{
+	if (n == 0 || s[0] == '-')
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (!((s[i] >= 'a' && s[i] <= 'z') || (s[i] >= 'A' && s[i] <= 'Z') ||
+			    (s[i] >= '0' && s[i] <= '9') || (s[i] && strchr("/._-:@%+,", s[i]))))
+			return false;
+	return true;
+}
+
+static bool all_seen(const char *s, size_t n)
+{
+	for (size_t i = 0; i < n;) {
+		size_t len = utf8_len(s + i, n - i);
+
+		if (len == 0 || str_unsafe(s + i, len))
+			return false;
+		i += len;
+	}
+	return true;
+}
+
+bool str_shell(struct buf *out, const char *s, size_t n)
+{
+	bool seen = all_seen(s, n);
+
+	if (memchr(s, '\0', n) || (n && s[n - 1] == '\n'))
+		return false; /* no argument holds the first; $(…) would drop the second */
+	if (shell_plain(s, n)) {
+		buf_add(out, s, n);
+		return true;
+	}
+	buf_adds(out, seen ? "'" : "\"$(printf '");
+	for (size_t i = 0; i < n; i++) {
+		unsigned char c = (unsigned char)s[i];
+
+		if (c == '\'')
+			buf_adds(out, "'\\''");
+		else if (!seen && c == '%')
+			buf_adds(out, "%%");
+		else if (!seen && (c < 0x20 || c >= 0x7f || c == '\\'))
+			buf_addf(out, "\\%03o", c);
+		else
+			buf_addc(out, (char)c);
+	}
+	buf_adds(out, seen ? "'" : "')\"");
+	return true;
 }
 
 void str_show_all(struct buf *out, const char *s)

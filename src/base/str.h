@@ -42,10 +42,19 @@ uint32_t utf8_code(const char *s, size_t len);
 bool str_unsafe(const char *s, size_t len);
 
 /*
- * Add text that came from a sandbox or a file to something a person will read: control characters,
- * ill-formed UTF-8, bidi overrides and zero-width characters appear as \xNN or \u{NNNN}.
+ * Add text that came from a sandbox or a file to something a person will read: ill-formed UTF-8 and every
+ * character that Unicode makes invisible, unassigned, private or a control (base/unseen.h) appear as \xNN
+ * or \u{NNNN}; so do spaces other than U+0020, because in a name they deceive.
  */
 void str_show(struct buf *out, const char *s, size_t n);
+/* The same for the lines of a file: other spaces stay, since texts in many languages have them. */
+void str_show_text(struct buf *out, const char *s, size_t n);
+/*
+ * A word for a POSIX shell that stands for exactly these bytes: as it is, in single quotes, or, when a
+ * character of it cannot be shown, as "$(printf '…')". For every command or option that is suggested.
+ * false, and nothing added: no word can (a NUL, a newline at the end).
+ */
+bool str_shell(struct buf *out, const char *s, size_t n);
 void str_show_all(struct buf *out, const char *s);
 
 /* min to max lower-case hexadecimal digits and nothing else. */

@@ -98,7 +98,7 @@ int hunk_edit(
 bool hunk_has_cr(const struct hunk *h);
 /* Can an editor be trusted with it: UTF-8 without control characters (tabs and CR LF aside)? */
 bool hunk_is_plain(const struct hunk *h);
-/* A line of a file for people: as str_show(), but tabs stay. */
+/* A line of a file for people: as str_show_text(), but tabs stay. */
 void show_line(struct buf *out, const char *s, size_t n);
 
 #endif

@@ -251,7 +251,7 @@ void show_line(struct buf *out, const char *s, size_t n)
 		const char *tab = memchr(s, '\t', n);
 		size_t part = tab ? (size_t)(tab - s) : n;
 
-		str_show(out, s, part);
+		str_show_text(out, s, part);
 		if (tab)
 			buf_addc(out, '\t');
 		part += tab != NULL;

@@ -63,6 +63,62 @@ TEST(show_makes_terminal_and_bidi_text_harmless)
 	CHECK_STR(buf_str(&b), "a\\x1b[2J\\u{202e}\\xff");
 }
 
+static const char *shown(struct buf *b, const char *s)
+{
+	buf_reset(b);
+	str_show(b, s, strlen(s));
+	return buf_str(b);
+}
+
+TEST(show_follows_the_unicode_property)
+{
+	/* One of each kind: format, tag, variation selector, filler, unassigned, private, separators. */
+	static const struct {
+		const char *raw, *want;
+	} all[] = {{"a\u200bb", "a\\u{200b}b"}, {"a\U000e0041b", "a\\u{e0041}b"},
+		{"a\ufe0fb", "a\\u{fe0f}b"}, {"a\U000e0100b", "a\\u{e0100}b"},
+		{"a\u3164b", "a\\u{3164}b"}, {"a\u115fb", "a\\u{115f}b"},
+		{"a\uffa0b", "a\\u{ffa0}b"}, {"a\u034fb", "a\\u{34f}b"},
+		{"a\u17b5b", "a\\u{17b5}b"}, {"a\u180eb", "a\\u{180e}b"},
+		{"a\ue000b", "a\\u{e000}b"}, {"a\uffffb", "a\\u{ffff}b"},
+		{"a\u2028b", "a\\u{2028}b"}, {"a\U000110bdb", "a\\u{110bd}b"},
+		{"a\U0001d173b", "a\\u{1d173}b"}, {"a\u0600b", "a\\u{600}b"},
+		{"a\u00a0b", "a\\u{a0}b"}, {"a\u3000b", "a\\u{3000}b"}, {"a\u2800b", "a\\u{2800}b"},
+		{"a b", "a b"}, {"\u00e9\u4e2d", "\u00e9\u4e2d"}, {"\U0001f600", "\U0001f600"},
+		{"\u0301", "\u0301"}};
+	cleanup_buf struct buf b = BUF_INIT(256);
+
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+		CHECK_STR(shown(&b, all[i].raw), all[i].want);
+	buf_reset(&b);
+	str_show_text(&b, "a\u3000b\u200bc", strlen("a\u3000b\u200bc"));
+	CHECK_STR(buf_str(&b), "a\u3000b\\u{200b}c");
+}
+
+static const char *typed(struct buf *b, const char *s)
+{
+	buf_reset(b);
+	return str_shell(b, s, strlen(s)) ? buf_str(b) : "no";
+}
+
+TEST(a_word_for_the_shell_is_quoted_when_needed)
+{
+	cleanup_buf struct buf b = BUF_INIT(1024);
+
+	CHECK_STR(typed(&b, "/usr/share/a-b_c.d+e"), "/usr/share/a-b_c.d+e");
+	CHECK_STR(typed(&b, "/etc/$(id)"), "'/etc/$(id)'");
+	CHECK_STR(typed(&b, "/it's"), "'/it'\\''s'");
+	CHECK_STR(typed(&b, "-x"), "'-x'");
+	CHECK_STR(typed(&b, ""), "''");
+	CHECK_STR(typed(&b, "~/x"), "'~/x'");
+	CHECK_STR(typed(&b, "a=b"), "'a=b'");
+	CHECK_STR(typed(&b, "/\u00e9"), "'/\u00e9'");
+	CHECK_STR(typed(&b, "/\033'%\\$(id)\u202e"),
+		"\"$(printf '/\\033'\\''%%\\134$(id)\\342\\200\\256')\"");
+	CHECK_STR(typed(&b, "/a\n"), "no");
+	CHECK_STR(typed(&b, "/a\nb"), "\"$(printf '/a\\012b')\"");
+}
+
 TEST(sizes_and_durations)
 {
 	uint64_t v = 0;
