@@ -58,9 +58,14 @@ static bool is_secret(const struct learn *l, const char *path)
 static bool is_odd(const char *path)
 {
 	for (const char *s = path; *s; s++)
-		if ((unsigned char)*s < ' ' || *s == 0x7f || *s == '"')
+		if (*s == '"')
 			return true;
-	return policy_has_glob(path) || !utf8_valid(path, strlen(path));
+	for (size_t i = 0, len; path[i]; i += len) {
+		len = utf8_len(path + i, strlen(path + i));
+		if (len == 0 || str_unsafe(path + i, len))
+			return true;
+	}
+	return policy_has_glob(path);
 }
 
 static void want(struct learn *l, const char *path, bool write, bool secret)

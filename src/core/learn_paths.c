@@ -71,7 +71,7 @@ static bool plain_chars(const char *s, size_t n)
 			return false;
 		hi = upper_hex(s[i + 1]);
 		lo = upper_hex(s[i + 2]);
-		if (hi < 0 || lo < 0 || unreserved((unsigned)(hi * 16 + lo)) || hi * 16 + lo == '*')
+		if (hi < 0 || lo < 0 || unreserved((unsigned)(hi * 16 + lo)))
 			return false;
 		i += 2;
 	}
@@ -230,11 +230,19 @@ static int method_bit(struct learn_paths *t, const char *method, uint32_t *ret)
 	return 0;
 }
 
-int learn_paths_add(struct learn_paths *t, const char *method, const char *path)
+int learn_paths_add(struct learn_paths *t, const char *method, const char *asked)
 {
-	int depth = check_path(path), r;
+	cleanup_buf struct buf literal = BUF_INIT(3 * LEARN_PATH_MAX_B + 1);
+	const char *path;
 	struct learn_node *x;
 	uint32_t bit = 0;
+	int depth, r;
+
+	/* An asterisk that was asked for is that character; in a pattern it is written "%2A". */
+	for (const char *s = asked; *s && !literal.failed; s++)
+		buf_adds(&literal, *s == '*' ? "%2A" : (char[]){*s, '\0'});
+	path = buf_str(&literal);
+	depth = literal.failed ? -EINVAL : check_path(path);
 
 	if (depth < 0)
 		return depth;
@@ -316,6 +324,7 @@ static void drop_covered(struct listing *l)
 
 		for (size_t k = 0; k < l->n && !covered; k++)
 			covered = k != i && l->v[k].path && !(t.methods & ~l->v[k].methods) &&
+				  !strstr(l->v[k].path, "%2A") && /* it matches a path's '*' */
 				  net_path_matches(l->v[k].path, t.path);
 		if (!covered)
 			continue;

@@ -108,7 +108,7 @@ static void tell_pending(struct network *n, struct buf *out)
 	network_expire(n);
 	for (size_t i = 0; i < n->asks_n; i++) {
 		const struct network_ask *a = &n->asks[i];
-		cleanup_buf struct buf b = BUF_INIT(4096);
+		cleanup_buf struct buf b = BUF_INIT(16384);
 
 		/*
 		 * Fields are separated by tabs; text from the sandbox is shown, so it holds none.
@@ -118,6 +118,10 @@ static void tell_pending(struct network *n, struct buf *out)
 		str_show(&b, a->method, strlen(a->method));
 		buf_addc(&b, '\t');
 		str_show(&b, a->path, strlen(a->path));
+		buf_addc(&b, '\t');
+		str_show(&b, a->query, strlen(a->query));
+		buf_addc(&b, '\t');
+		network_ask_body(a, &b);
 		buf_addf(out, "%s.%" PRIu64 "\t%s\t%" PRIu64 "\n", n->run_id, a->id, buf_str(&b),
 			now - a->since_ms);
 	}
@@ -221,15 +225,19 @@ static bool is_run_id(const char *s)
 
 static void pending_line(char *line, struct json *j, bool as_json, struct buf *out)
 {
-	static const char *const keys[] = {"id", "host", "port", "method", "path", "waiting_ms"};
+	static const char *const keys[] = {
+		"id", "host", "port", "method", "path", "query", "body", "waiting_ms"};
 	char *f[ARRAY_SIZE(keys)] = {0};
 
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
 		if (!(f[i] = strsep(&line, "\t")))
 			return;
 	if (!as_json) {
-		buf_addf(out, "%-16s %s%s%s:%s%s  (%s ms)\n", f[0], f[3], *f[3] ? " " : "", f[1],
-			f[2], f[4], f[5]);
+		buf_addf(out, "%-16s %s%s%s:%s%s%s%s  ", f[0], f[3], *f[3] ? " " : "", f[1], f[2],
+			f[4], *f[5] ? "?" : "", f[5]);
+		if (*f[4]) /* a request, rather than a connection */
+			buf_addf(out, "body: %s  ", f[6]);
+		buf_addf(out, "(%s ms)\n", f[7]);
 		return;
 	}
 	json_object(j, NULL);

@@ -404,7 +404,7 @@ void network_done(struct network *n)
 		free(n->hosts[i].host), free(n->hosts[i].rule);
 	free(n->hosts);
 	for (size_t i = 0; i < n->asks_n; i++)
-		free(n->asks[i].host), free(n->asks[i].method), free(n->asks[i].path);
+		free(n->asks[i].host), free(n->asks[i].method), free(n->asks[i].path), free(n->asks[i].query);
 	free(n->asks);
 	strlist_done(&n->notes);
 	*n = NETWORK_INIT;

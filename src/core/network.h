@@ -58,9 +58,11 @@ struct network_host {
 
 struct network_ask {
 	uint64_t id;
-	char *host, *method, *path;
+	char *host, *method, *path, *query;
 	uint16_t port;
 	uint64_t since_ms;
+	enum gateway_body body;
+	uint64_t body_b; /* of GATEWAY_BODY_LENGTH */
 };
 
 struct network {
@@ -153,6 +155,8 @@ void network_done(struct network *n);
 /* Forget the asks whose time is over. */
 void network_expire(struct network *n);
 /* The ask that has waited longest, or NULL; those whose time is over are forgotten. */
+/* "none", "12 bytes", "of unknown length" */
+void network_ask_body(const struct network_ask *a, struct buf *out);
 const struct network_ask *network_first_ask(struct network *n);
 /* A verdict on an ask. -ENOENT: no such. */
 int network_answer(struct network *n, uint64_t id, enum net_effect effect, uint64_t for_ms);

@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -326,8 +327,16 @@ static void forget_ask(struct network *n, size_t i)
 {
 	struct network_ask *a = &n->asks[i];
 
-	free(a->host), free(a->method), free(a->path);
+	free(a->host), free(a->method), free(a->path), free(a->query);
 	memmove(a, a + 1, (--n->asks_n - i) * sizeof(*a));
+}
+
+void network_ask_body(const struct network_ask *a, struct buf *out)
+{
+	if (a->body == GATEWAY_BODY_LENGTH)
+		buf_addf(out, "%" PRIu64 " byte%s", a->body_b, a->body_b == 1 ? "" : "s");
+	else
+		buf_adds(out, a->body == GATEWAY_BODY_NONE ? "none" : "of unknown length");
 }
 
 void network_expire(struct network *n)
@@ -355,9 +364,13 @@ static void on_ask(struct network *n, const struct gateway_msg *m)
 		.host = strdup(m->host),
 		.method = strdup(m->method),
 		.path = strdup(m->path),
+		.query = strdup(m->query),
 		.port = (uint16_t)m->port,
+		.body = m->body <= GATEWAY_BODY_STREAM ? (enum gateway_body)m->body
+						       : GATEWAY_BODY_STREAM,
+		.body_b = m->up_b,
 		.since_ms = clock_ms()};
-	if (a->host && a->method && a->path)
+	if (a->host && a->method && a->path && a->query)
 		n->asks_n++;
 }
 

@@ -35,7 +35,7 @@ static void say(struct prompt *p, const struct buf *text)
 void prompt_show(struct prompt *p, struct network *n)
 {
 	const struct network_ask *a = network_first_ask(n);
-	cleanup_buf struct buf b = BUF_INIT(4096);
+	cleanup_buf struct buf b = BUF_INIT(16384);
 
 	if (p->fd < 0 || (a ? a->id : 0) == p->asked)
 		return;
@@ -52,6 +52,10 @@ void prompt_show(struct prompt *p, struct network *n)
 			str_show(&b, a->method, strlen(a->method));
 			buf_addc(&b, ' ');
 			str_show(&b, a->path, strlen(a->path));
+			buf_adds(&b, a->query[0] ? "?" : "");
+			str_show(&b, a->query, strlen(a->query));
+			buf_adds(&b, ", body: ");
+			network_ask_body(a, &b);
 			buf_addc(&b, ')');
 		}
 		buf_adds(&b, ". Allow? [y]es, this once  [t]en minutes  [N]o: ");

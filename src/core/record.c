@@ -219,8 +219,8 @@ void denial_fix(const struct denial *d, struct buf *out)
 		buf_adds(out, "nothing: croft never grants this path");
 		return;
 	}
-	buf_adds(out, reads ? "--read " : "--write ");
-	str_show(out, d->path, strlen(d->path));
+	if (!policy_path_option(out, reads ? "--read" : "--write", d->path))
+		buf_adds(out, POLICY_UNNAMEABLE);
 }
 
 void record_json(const struct record *r, struct json *j, const char *run_id,
@@ -230,7 +230,7 @@ void record_json(const struct record *r, struct json *j, const char *run_id,
 	json_array(j, "denials");
 	for (size_t i = 0; i < r->denials_n; i++) {
 		const struct denial *d = &r->denials[i];
-		cleanup_buf struct buf rule = BUF_INIT(8192), fix = BUF_INIT(8192);
+		cleanup_buf struct buf rule = BUF_INIT(8192), fix = BUF_INIT(20480);
 
 		denial_rule(d, &rule);
 		denial_fix(d, &fix);

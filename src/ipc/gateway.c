@@ -14,6 +14,7 @@ static void terminate(struct gateway_msg *m)
 	m->host[sizeof(m->host) - 1] = '\0';
 	m->method[sizeof(m->method) - 1] = '\0';
 	m->path[sizeof(m->path) - 1] = '\0';
+	m->query[sizeof(m->query) - 1] = '\0';
 	m->rule[sizeof(m->rule) - 1] = '\0';
 	m->text[sizeof(m->text) - 1] = '\0';
 	m->fix[sizeof(m->fix) - 1] = '\0';

@@ -53,6 +53,8 @@ enum gateway_fd {
 	GATEWAY_FD_NUM
 };
 
+enum gateway_body { GATEWAY_BODY_NONE, GATEWAY_BODY_LENGTH, GATEWAY_BODY_STREAM };
+
 /* The sandbox's own authority, made by the supervisor in memory. */
 struct gateway_ca {
 	uint8_t key[32]; /* P-256 scalar, big-endian */
@@ -71,11 +73,13 @@ struct gateway_msg {
 	uint64_t for_ms; /* VERDICT */
 	uint64_t count;  /* DENIAL: how often; HOST: requests; DONE: denials beyond what was told */
 	uint64_t connections;  /* HOST, DONE */
-	uint64_t up_b, down_b; /* HOST, DONE */
+	uint64_t up_b, down_b; /* HOST, DONE; ASK: up_b is the length of a body */
+	uint32_t body;         /* ASK: enum gateway_body */
 	char host[256];        /* name, or address as text */
 	char method
 		[32]; /* "" when not HTTP; "CONNECT", "DNS", "TLS" … say what kind of attempt it was */
-	char path[512];                    /* without query */
+	char path[1024];                   /* without query */
+	char query[1024];                  /* ASK */
 	char rule[160];                    /* which rule decided, "" when none did */
 	char text[512];                    /* DENIAL: why; NOTE: the sentence */
 	char fix[320];                     /* DENIAL: what would allow it, or "" */

@@ -15,8 +15,16 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "net/request.h"
 
 struct question;
+
+struct ask_about {
+	const char *method, *path;
+	const char *query; /* NULL: none */
+	enum http_body body;
+	uint64_t length; /* of HTTP_BODY_LENGTH */
+};
 
 struct ask { /* one who waits */
 	struct asks *all;
@@ -166,19 +174,45 @@ static void question_timed(void *arg)
 
 /* ---- questions ---- */
 
-static void fill(struct gateway_msg *m, const struct flow *f, const char *method, const char *path)
+/* Printable; what does not fit is cut, and the end says so. */
+static void put_text(char *to, size_t size, const char *text)
 {
-	cleanup_buf struct buf b = BUF_INIT(4096), p = BUF_INIT(8192);
+	cleanup_buf struct buf b = BUF_INIT(12 * HTTP_PATH_MAX);
+	char mark[64];
+	size_t keep;
+	int n;
+
+	str_show(&b, text, strnlen(text, HTTP_PATH_MAX));
+	if (!b.failed && b.len < size && strlen(text) <= HTTP_PATH_MAX) {
+		memcpy(to, buf_str(&b), b.len + 1);
+		return;
+	}
+	n = snprintf(mark, sizeof(mark), "…[cut: %zu bytes in all]", strlen(text));
+	keep = MIN_OF(b.len, size - 1 - (size_t)n);
+	while (keep > 0 && ((unsigned char)b.data[keep] & 0xc0) == 0x80)
+		keep--;
+	memcpy(to, buf_str(&b), keep);
+	memcpy(to + keep, mark, (size_t)n + 1);
+}
+
+static void fill(struct gateway_msg *m, const struct flow *f, const struct ask_about *about)
+{
+	static const uint32_t bodies[] = {[HTTP_BODY_NONE] = GATEWAY_BODY_NONE,
+		[HTTP_BODY_LENGTH] = GATEWAY_BODY_LENGTH,
+		[HTTP_BODY_STREAM] = GATEWAY_BODY_STREAM};
+	cleanup_buf struct buf b = BUF_INIT(4096);
 
 	*m = (struct gateway_msg){.type = GATEWAY_ASK, .port = f->dest.port, .mode = f->mode};
 	if (f->dest.host)
 		str_show(&b, f->host, strlen(f->host));
 	else
 		net_addr_show(&b, &f->dest.addr);
-	str_show(&p, path, strnlen(path, sizeof(m->path)));
 	snprintf(m->host, sizeof(m->host), "%s", buf_str(&b));
-	snprintf(m->method, sizeof(m->method), "%s", method);
-	snprintf(m->path, sizeof(m->path), "%s", buf_str(&p));
+	snprintf(m->method, sizeof(m->method), "%s", about->method);
+	put_text(m->path, sizeof(m->path), about->path);
+	put_text(m->query, sizeof(m->query), about->query ? about->query : "");
+	m->body = bodies[about->body];
+	m->up_b = about->body == HTTP_BODY_LENGTH ? about->length : 0;
 	snprintf(m->rule, sizeof(m->rule), "%s", f->rule && f->rule->name ? f->rule->name : "");
 }
 
@@ -211,8 +245,7 @@ static struct question *question_for(struct asks *a, const struct gateway_msg *m
 	return q;
 }
 
-struct ask *ask_start(
-	struct flow *f, const char *method, const char *path, ask_done *done, void *arg)
+static struct ask *start(struct flow *f, const struct ask_about *about, ask_done *done, void *arg)
 {
 	struct asks *a = f->gw->asks;
 	const struct answer *known;
@@ -222,7 +255,7 @@ struct ask *ask_start(
 	if (!w)
 		return NULL;
 	*w = (struct ask){.all = a, .done = done, .arg = arg, .effect = NET_DENY};
-	fill(&m, f, method, path);
+	fill(&m, f, about);
 	known = remembered(a, m.host, m.port);
 	if (known)
 		w->effect = known->effect;
@@ -236,6 +269,23 @@ struct ask *ask_start(
 		return NULL;
 	}
 	return w;
+}
+
+struct ask *ask_start(
+	struct flow *f, const char *method, const char *path, ask_done *done, void *arg)
+{
+	return start(f, &(struct ask_about){.method = method, .path = path}, done, arg);
+}
+
+struct ask *ask_request(struct flow *f, const struct http_request *r, ask_done *done, void *arg)
+{
+	struct ask_about about = {.method = r->method,
+		.path = r->path,
+		.query = r->query,
+		.body = r->body,
+		.length = r->length};
+
+	return start(f, &about, done, arg);
 }
 
 void ask_cancel(struct ask *w)

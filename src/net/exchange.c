@@ -335,7 +335,7 @@ void exchange_begin(struct exchange *x)
 		return;
 	}
 	x->state = EXCHANGE_ASK;
-	x->ask = ask_start(f, x->req.method, x->req.path, on_asked, x);
+	x->ask = ask_request(f, &x->req, on_asked, x);
 	if (!x->ask)
 		on_asked(x, NET_DENY);
 }

@@ -117,6 +117,9 @@ typedef void ask_done(void *arg, enum net_effect e);
  */
 struct ask *ask_start(
 	struct flow *f, const char *method, const char *path, ask_done *done, void *arg);
+/* The same about a request: with its query, and whether it has a body. */
+struct http_request;
+struct ask *ask_request(struct flow *f, const struct http_request *r, ask_done *done, void *arg);
 void ask_cancel(struct ask *a);
 
 /* ---- modes ---- */

@@ -284,7 +284,7 @@ void journal_name_denied(struct gateway *g, const char *name)
 		.host = name, .port = 53, .method = "DNS", .path = "", .rule = ""};
 
 	snprintf(v.why, sizeof(v.why), "no rule covers this name, so it does not exist here");
-	snprintf(v.fix, sizeof(v.fix), "--allow-host %.200s", name);
+	net_fix_host(v.fix, name, 0);
 	denied(g, NULL, &key, &v, 0);
 }
 

@@ -21,6 +21,7 @@
 #include "base/err.h"
 #include "policy/policy.h"
 
+#define NET_FIX_MAX 320u                       /* of what is suggested */
 #define NET_NAME_MAX 253u                      /* characters of a host name */
 #define NET_THIS_MACHINE "host.croft.internal" /* for `host-ports` */
 #define NET_RULES_MAX 4096u
@@ -198,11 +199,14 @@ struct net_request {
 	bool git_unclear;
 };
 
+/* "--allow-host HOST[:PORT]" as one would type it, or "" for what is no name. port 0: none. */
+void net_fix_host(char ret[NET_FIX_MAX], const char *host, uint16_t port);
+
 struct net_verdict {
 	enum net_effect effect;
 	const struct net_rule *rule; /* NULL: none covers it */
 	char why[256];               /* one sentence for a person */
-	char fix[256];               /* what would allow it, or "" */
+	char fix[NET_FIX_MAX];       /* what would allow it, or "" */
 };
 
 /*

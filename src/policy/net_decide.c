@@ -163,6 +163,20 @@ static void say_ceiling(struct net_verdict *v, const struct net_rule *rule, cons
 		rule ? rule->name : "network.default", s.text);
 }
 
+void net_fix_host(char ret[NET_FIX_MAX], const char *host, uint16_t port)
+{
+	char name[NET_NAME_MAX + 1];
+
+	ret[0] = '\0';
+	/* What is no name (a pattern is none) must not become a rule that matches something else. */
+	if (!net_name(name, host, strlen(host)))
+		return;
+	if (port)
+		snprintf(ret, NET_FIX_MAX, "--allow-host %s:%u", name, port);
+	else
+		snprintf(ret, NET_FIX_MAX, "--allow-host %s", name);
+}
+
 static void say_uncovered(struct net_verdict *v, const struct target *t)
 {
 	const struct net_cidr one = {.addr = t->addr, .bits = t->addr.v6 ? 128 : 32};
@@ -171,14 +185,14 @@ static void say_uncovered(struct net_verdict *v, const struct target *t)
 	say(v, NET_DENY, NULL);
 	if (t->host) {
 		WHY(v, "no rule allows %.200s", s.text);
-		FIX(v, "--allow-host %.200s", s.text);
+		net_fix_host(v->fix, t->host, t->port);
 		return;
 	}
 	WHY(v, "%.60s was dialled as an address, which only a rule with cidr can allow", s.text);
 	if (net_cidr_private(&one))
 		FIX(v, "network.allow: [{cidr: \"ADDRESS\", ports: [%u], private: true}]", t->port);
 	else
-		FIX(v, "--allow-host %.60s, or use the name", s.text);
+		FIX(v, "--allow-host '%.60s', or use the name", s.text);
 }
 
 static bool say_floor(struct net_verdict *v, const struct target *t)
@@ -369,16 +383,32 @@ bool net_addr_denied(const struct net_policy *n, const struct net_addr *a, uint1
 
 /* ---- requests ---- */
 
+/* A rule for this request and no other; false: it cannot be written, or not in the room there is. */
+static bool fix_request(struct net_verdict *v, const struct net_request *q)
+{
+	cleanup_buf struct buf path = BUF_INIT(NET_FIX_MAX);
+	struct err ignored = ERR_INIT;
+	char name[NET_NAME_MAX + 1];
+	int n;
+
+	for (const char *s = q->path; *s; s++)
+		buf_adds(&path, *s == '*' ? "%2A" : (char[]){*s, '\0'});
+	if (path.failed || net_value_path(buf_str(&path), &ignored) < 0 ||
+		!net_name(name, q->host, strlen(q->host)) || !q->method[0] ||
+		q->method[strspn(q->method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-")])
+		return false;
+	n = FIX(v, "network.allow: [{host: %s, methods: [%s], paths: [\"%s\"]}]", name, q->method,
+		buf_str(&path));
+	return n > 0 && (size_t)n < sizeof(v->fix);
+}
+
 static void say_outside(struct net_verdict *v, const struct net_rule *r, const char *what,
 	const struct net_request *q)
 {
 	say(v, NET_DENY, r);
 	WHY(v, "%s %.60s %s (%s)", q->method, q->path, what, r->name);
-	if (r->mode == NET_GIT || q->upgrade_ws || strlen(q->path) > 100)
+	if (r->mode == NET_GIT || q->upgrade_ws || !fix_request(v, q))
 		FIX(v, "widen %s in the policy", r->name);
-	else
-		FIX(v, "network.allow: [{host: %.60s, methods: [%.20s], paths: [\"%.100s\"]}]",
-			q->host, q->method, q->path);
 }
 
 void net_decide_request(

@@ -322,6 +322,12 @@ static char fold(char c, bool on)
 	return on && c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
 }
 
+/* "%2A" in a pattern is the character itself, as a path may have it raw or escaped. */
+static bool escaped_star(const char *p, size_t n)
+{
+	return n >= 3 && memcmp(p, "%2A", 3) == 0;
+}
+
 static bool wild(const char *p, size_t pn, const char *s, size_t n, bool fold_case)
 {
 	size_t i = 0, k = 0, star = 0, back = 0;
@@ -332,6 +338,9 @@ static bool wild(const char *p, size_t pn, const char *s, size_t n, bool fold_ca
 			have = true;
 			star = ++i;
 			back = k;
+		} else if (s[k] == '*' && escaped_star(p + i, pn - i)) {
+			i += 3;
+			k++;
 		} else if (i < pn && fold(p[i], fold_case) == fold(s[k], fold_case)) {
 			i++;
 			k++;

@@ -195,7 +195,7 @@ static const char *path_chars(const char *s)
 		lo = hi < 0 ? -1 : upper_hex(s[2]);
 		if (lo < 0)
 			return "has a '%' without two upper-case hexadecimal digits";
-		if (unreserved((unsigned)(hi * 16 + lo)) || hi * 16 + lo == '*')
+		if (unreserved((unsigned)(hi * 16 + lo)))
 			return "encodes a character that needs no %XX; write it as it is";
 		s += 2;
 	}

@@ -225,6 +225,30 @@ int policy_pattern_expand(char **ret, bool *ret_glob, const char *text,
 	return r;
 }
 
+void policy_path_literal(struct buf *out, const char *path)
+{
+	bool pattern = policy_has_glob(path);
+
+	for (; *path; path++) {
+		if (pattern && strchr("*?[]\\", *path))
+			buf_addc(out, '\\');
+		buf_addc(out, *path);
+	}
+}
+
+bool policy_path_option(struct buf *out, const char *option, const char *path)
+{
+	cleanup_buf struct buf literal = BUF_INIT(2 * POLICY_PATH_MAX), word = BUF_INIT(16384);
+	struct err ignored = ERR_INIT;
+
+	policy_path_literal(&literal, path);
+	if (path[0] != '/' || path_check_text(buf_str(&literal), &ignored) < 0 ||
+		!str_shell(&word, buf_str(&literal), literal.len) || word.failed)
+		return false;
+	buf_addf(out, "%s %s", option, buf_str(&word));
+	return true;
+}
+
 unsigned path_depth(const char *path)
 {
 	unsigned n = 0;

@@ -205,6 +205,15 @@ int policy_path_normalise(char **ret, const char *path, struct err *e);
 int policy_path_expand(
 	char **ret, const char *path, const struct policy_context *ctx, struct err *e);
 
+/* The pattern that stands for this path and no other. */
+void policy_path_literal(struct buf *out, const char *path);
+/*
+ * "--read PATH" as one would type it into a shell: a pattern for exactly this path, quoted. false, and
+ * nothing added: no policy can name it.
+ */
+bool policy_path_option(struct buf *out, const char *option, const char *path);
+#define POLICY_UNNAMEABLE "nothing: no policy can name this path; grant the directory above it"
+
 /* The same for a rule: wildcards are checked and kept, escapes removed when there are none. */
 int policy_pattern_expand(char **ret, bool *ret_glob, const char *text,
 	const struct policy_context *ctx, struct err *e);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Answers for people about a resolved policy: how two differ, and which rule decides for a path. */
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -167,6 +168,20 @@ static bool rule_covers(const struct policy_rule *r, const char *path)
 	return r->glob ? policy_glob_covers(r->path, path, NULL) : path_within(r->path, path);
 }
 
+static void how_to(struct buf *out, const char *verb, const char *path)
+{
+	char option[32];
+	cleanup_buf struct buf typed = BUF_INIT(20480);
+
+	snprintf(option, sizeof(option), "croft run --%s", verb);
+	if (!policy_path_option(&typed, option, path)) {
+		buf_addf(out, "  to %s it   " POLICY_UNNAMEABLE "\n", verb);
+		return;
+	}
+	buf_addf(out, "  to %s it%*s%s …, or filesystem.%s in your policy\n", verb,
+		(int)(8 - strlen(verb)), "", buf_str(&typed), verb);
+}
+
 void policy_explain(const struct policy *p, const char *path, struct buf *out)
 {
 	const struct policy_rule *rule = NULL, *cap = NULL;
@@ -196,14 +211,8 @@ void policy_explain(const struct policy *p, const char *path, struct buf *out)
 		buf_addc(out, '\n');
 		return;
 	}
-	if (a == ACCESS_DENY) {
-		buf_adds(out, "  to read it    croft run --read ");
-		str_show(out, path, strlen(path));
-		buf_adds(out, " …, or filesystem.read in your policy\n");
-	}
-	if (most == ACCESS_WRITE) {
-		buf_adds(out, "  to write it   croft run --write ");
-		str_show(out, path, strlen(path));
-		buf_adds(out, " …, or filesystem.write in your policy\n");
-	}
+	if (a == ACCESS_DENY)
+		how_to(out, "read", path);
+	if (most == ACCESS_WRITE)
+		how_to(out, "write", path);
 }

@@ -144,6 +144,15 @@ TEST(paths_match_by_segment)
 		{"/", "/", true},
 		{"/", "/a", false},
 		{"/*", "/", true},
+		{"/%2A", "/*", true},
+		{"/%2A", "/%2A", true},
+		{"/%2A", "/x", false},
+		{"/%2A%2A", "/**", true},
+		{"/%2A%2A", "/a/b", false},
+		{"/a%2Ab/*", "/a*b/c", true},
+		{"/a%2Ab", "/axb", false},
+		{"/*%2A", "/x*", true},
+		{"/*%2A", "/xy", false},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
@@ -289,6 +298,38 @@ TEST(requests)
 	CHECK_STR(verdict.fix,
 		"network.allow: [{host: api.test, methods: [DELETE], paths: [\"/v1/x\"]}]");
 	CHECK_STR(connect_to("api.test", 443), "allow"); /* the denies are about requests */
+}
+
+TEST(l9_suggestions_mean_only_what_was_refused)
+{
+	char fix[NET_FIX_MAX];
+
+	CHECK_INT(RESOLVE(.user = "network: {allow: [{host: api.test, paths: [/v1]}]}"), 0);
+	ask("GET https://api.test/**");
+	CHECK_STR(verdict.fix,
+		"network.allow: [{host: api.test, methods: [GET], paths: [\"/%2A%2A\"]}]");
+	CHECK_INT(RESOLVE(.user = "network: {allow: [{host: api.test, methods: [GET], paths: "
+				  "[\"/%2A%2A\"]}]}"),
+		0);
+	REQUESTS({"GET https://api.test/**", "allow"}, {"GET https://api.test/x", "deny"},
+		{"GET https://api.test/", "deny"}, {"GET https://api.test/a/b", "deny"});
+	/* What cannot be written in a rule, or not in the room there is, is not cut into another. */
+	ask("GET https://api.test/a\"]}]");
+	CHECK_STR(verdict.fix, "widen network.allow[0] in the policy");
+	ask("GET https://api.test/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	    "a"
+	    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	    "a"
+	    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	    "a");
+	CHECK_STR(verdict.fix, "widen network.allow[0] in the policy");
+	net_fix_host(fix, "*.example.com", 443);
+	CHECK_STR(fix, "");
+	net_fix_host(fix, "$(id).example.com", 443);
+	CHECK_STR(fix, "");
+	net_fix_host(fix, "Example.com", 443);
+	CHECK_STR(fix, "--allow-host example.com:443");
 }
 
 TEST(git_requests)

@@ -219,6 +219,11 @@ struct ask *ask_start(
 	return a;
 }
 
+struct ask *ask_request(struct flow *f, const struct http_request *r, ask_done *done, void *arg)
+{
+	return ask_start(f, r->method, r->path, done, arg);
+}
+
 void ask_cancel(struct ask *a)
 {
 	a->done = NULL;
