@@ -210,7 +210,7 @@ static void tier_summary(const struct doctor *d, enum tier tier, struct buf *out
 		{"seccomp_notify", "denied writes reported", TIER_AUTO},
 		{"cgroup", "cgroup limits", TIER_AUTO},
 		{"capture", "network through the gateway only", TIER_NAMESPACE},
-		{"fuse", "decoys that report reads", TIER_NAMESPACE},
+		{"fuse", "decoys that count reads", TIER_NAMESPACE},
 		{"overlay", "--discard", TIER_NAMESPACE},
 		{"time_namespace", "time namespace", TIER_NAMESPACE},
 	};

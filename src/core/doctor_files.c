@@ -180,8 +180,8 @@ void doctor_check_fuse(struct doctor_answer *a)
 		doctor_say(a, DOCTOR_NO, "%s", e.msg);
 		doctor_fix(a,
 			"needs /dev/fuse readable by you (sudo modprobe fuse; in a container:\n"
-			"--device /dev/fuse); without it, reads of secret paths are refused but\n"
-			"not reported");
+			"--device /dev/fuse); without it, reads of secret paths are refused and\n"
+			"reported, but not how often or by which process");
 		return;
 	}
 	pid = fork();

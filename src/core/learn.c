@@ -100,7 +100,7 @@ void learn_notice(void *arg, const struct notice *n)
 {
 	struct learn *l = arg;
 	const struct policy_rule *rule = NULL;
-	bool write = n->op != NOTICE_READ && n->op != NOTICE_EXEC && n->op != NOTICE_CONNECT;
+	bool write = notice_changes((enum notice_op)n->op);
 
 	l->seen++;
 	policy_access(l->policy, n->path, &rule);

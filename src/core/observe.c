@@ -145,20 +145,39 @@ static bool within(const char *dir, const char *path)
 	return strncmp(path, dir, n) == 0 && (path[n] == '/' || path[n] == '\0');
 }
 
+/*
+ * Does the policy show something of the host's here? A rule at or below the scratch tree does (`--read ~`, a
+ * workspace below HOME), unless it only denies what is not there anyway.
+ */
+static bool shown(const struct observer *o, const char *scratch, const char *path)
+{
+	const struct policy_rule *rule = NULL;
+	char outer[PATH_MAX];
+	char *slash;
+
+	snprintf(outer, sizeof(outer), "%s", path);
+	while (strlen(outer) >= strlen(scratch)) {
+		policy_access(o->policy, outer, &rule);
+		if (!rule || (!rule->glob && strlen(rule->path) < strlen(scratch)))
+			return false;
+		if (rule->access != ACCESS_DENY)
+			return true;
+		slash = strrchr(outer, '/');
+		if (!slash || slash == outer)
+			return false;
+		*slash = '\0';
+	}
+	return false;
+}
+
 /* Of no interest: kernel file systems, and what belongs to the sandbox alone. */
 static bool ignored(const struct observer *o, const char *path)
 {
 	if (within("/proc", path) || within("/dev", path))
 		return true;
-	for (const char *const *s = o->scratch; s && *s; s++) {
-		const struct policy_rule *rule = NULL;
-
-		if (!within(*s, path))
-			continue;
-		/* A rule further down, such as a workspace below HOME, is of interest again. */
-		policy_access(o->policy, path, &rule);
-		return !rule || strlen(rule->path) <= strlen(*s);
-	}
+	for (const char *const *s = o->scratch; s && *s; s++)
+		if (within(*s, path))
+			return !shown(o, *s, path);
 	return false;
 }
 
@@ -228,6 +247,37 @@ static bool hidden(const struct observer *o, const char *path)
 	return errno == ENOENT && lstat(path, &st) == 0;
 }
 
+/* Is croft's symlink still there? The command may put something of its own in its place. */
+static bool is_decoy(const struct observer *o, const char *path)
+{
+	static const char own[] = "/.croft/";
+	char target[sizeof(own)] = "";
+	int fd;
+
+	if (o->root < 0)
+		return false; /* not known, so not claimed */
+	fd = open_in(o->root, path + 1, O_NOFOLLOW, RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS);
+	if (fd < 0)
+		return false;
+	if (readlinkat(fd, "", target, sizeof(target) - 1) < 0)
+		target[0] = '\0';
+	close(fd);
+	return str_eq(target, own);
+}
+
+/*
+ * A change through a decoy, which refuses it. The symlink itself is the command's to remove, since nothing
+ * of the host's is there.
+ */
+static bool decoyed(const struct observer *o, const char *path, enum notice_op op)
+{
+	for (size_t i = 0; i < o->decoys->n; i++)
+		if (within(o->decoys->path[i], path) &&
+			(path[strlen(o->decoys->path[i])] || (op == NOTICE_WRITE && !o->served)))
+			return is_decoy(o, o->decoys->path[i]);
+	return false;
+}
+
 /* ---- one call ---- */
 
 static void note(
@@ -260,6 +310,12 @@ static void look_at(struct observer *o, const struct pathcall *c, const struct l
 		return;
 	}
 	learn_root(o, pid);
+	/* Who is in the directory behind a trap names it by where it is. */
+	if (l->need != ACCESS_READ && o->decoys &&
+		(trap_rename(o->decoys, path, sizeof(path)) || decoyed(o, path, l->op))) {
+		note(o, l, path, true, false);
+		return;
+	}
 	if (ignored(o, path)) {
 		if (l->need == ACCESS_READ && hidden(o, path))
 			note(o, l, path, true, false);

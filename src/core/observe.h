@@ -21,6 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/decoys.h"
 #include "engine/notice.h"
 #include "os/notify.h"
 #include "policy/policy.h"
@@ -31,6 +32,8 @@ struct observer {
 	const char *workspace;      /* absolute, canonical, as inside */
 	bool reads;                 /* opens for reading and exec are notified, too */
 	const char *const *scratch; /* trees of the sandbox's own: not reported; NULL-terminated */
+	const struct decoy_slots *decoys; /* but changes of these are; NULL: there are none */
+	bool served; /* they are FUSE's, and tell of themselves, not of names below */
 	void (*saw)(void *arg, const struct notice *n);
 	void *arg;
 	uint64_t seen, lost;

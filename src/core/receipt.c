@@ -120,6 +120,7 @@ static void enforced_json(const struct receipt *r, struct json *j)
 	json_bool(j, "supplementary_groups_dropped", f->groups_dropped);
 	json_uint(j, "mounts", f->mounts);
 	json_bool(j, "decoys", f->decoys);
+	json_bool(j, "traps", f->traps);
 	json_str(j, "network",
 		f->capture ? "captured: every connection is the gateway's"
 		: f->proxy ? "TCP to the gateway's port only, by Landlock; other sockets closed by "
@@ -182,6 +183,7 @@ static void coverage_json(const struct receipt *r, struct json *j)
 	json_str(j, "reads",
 		full        ? "every open and exec"
 		: f->decoys ? "well-known secret paths (decoys)"
+		: f->traps  ? "well-known secret paths (traps: whether, not how often)"
 			    : "not observed");
 	json_str(j, "note", "a missing denial is not proof that nothing was refused");
 	json_end(j);

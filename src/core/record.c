@@ -63,6 +63,19 @@ static void add_denial(struct record *r, const struct notice *n)
 	r->denials_n++;
 }
 
+bool record_has_denial(const struct record *r, const char *path)
+{
+	size_t n = strlen(path);
+
+	for (size_t i = 0; i < r->denials_n; i++) {
+		const char *p = r->denials[i].path;
+
+		if (strncmp(p, path, n) == 0 && (!p[n] || p[n] == '/'))
+			return true;
+	}
+	return false;
+}
+
 static uint32_t path_hash(const char *s)
 {
 	uint32_t h = 2166136261u;
@@ -144,8 +157,7 @@ void record_notice(struct record *r, const struct notice *n)
 		add_denial(r, n);
 		return;
 	}
-	if (n->op == NOTICE_READ || n->op == NOTICE_EXEC || n->op == NOTICE_CONNECT ||
-		!in_workspace(r, n->path))
+	if (!notice_changes((enum notice_op)n->op) || !in_workspace(r, n->path))
 		return;
 	f = touch(r, n->path);
 	if (f)
@@ -209,7 +221,7 @@ void denial_rule(const struct denial *d, struct buf *out)
 
 void denial_fix(const struct denial *d, struct buf *out)
 {
-	bool reads = d->op == NOTICE_READ || d->op == NOTICE_EXEC;
+	bool reads = !notice_changes(d->op);
 
 	if (d->op == NOTICE_CONNECT) {
 		buf_adds(out, "nothing: this socket is not shared");

@@ -73,17 +73,10 @@ static void on_notice(void *arg, const struct notice *n)
 	record_notice(arg, n);
 }
 
-static void on_decoy(void *arg, size_t slot, const char *name, enum decoy_op op, pid_t pid)
+static void tell_slot(struct loop *l, size_t slot, const char *name, enum notice_op op,
+	enum notice_source source, pid_t pid)
 {
-	static const enum notice_op ops[] = {[DECOY_READ] = NOTICE_READ,
-		[DECOY_WRITE] = NOTICE_WRITE,
-		[DECOY_CREATE] = NOTICE_CREATE,
-		[DECOY_DELETE] = NOTICE_DELETE,
-		[DECOY_META] = NOTICE_META,
-		[DECOY_EXEC] = NOTICE_EXEC};
-	struct loop *l = arg;
-	struct notice n = {
-		.op = (uint8_t)ops[op], .denied = 1, .source = NOTICE_BY_DECOY, .pid = pid};
+	struct notice n = {.op = (uint8_t)op, .denied = 1, .source = (uint8_t)source, .pid = pid};
 	int len;
 
 	if (slot >= l->slots.n)
@@ -92,6 +85,31 @@ static void on_decoy(void *arg, size_t slot, const char *name, enum decoy_op op,
 		name ? name : "");
 	n.path_len = (uint32_t)MIN_OF((size_t)len, sizeof(n.path) - 1);
 	record_notice(l->s->record, &n);
+}
+
+static void on_decoy(void *arg, size_t slot, const char *name, enum decoy_op op, pid_t pid)
+{
+	static const enum notice_op ops[] = {[DECOY_READ] = NOTICE_READ,
+		[DECOY_WRITE] = NOTICE_WRITE,
+		[DECOY_CREATE] = NOTICE_CREATE,
+		[DECOY_DELETE] = NOTICE_DELETE,
+		[DECOY_META] = NOTICE_META,
+		[DECOY_EXEC] = NOTICE_EXEC};
+
+	tell_slot(arg, slot, name, ops[op], NOTICE_BY_DECOY, pid);
+}
+
+/* Whoever tried to write there followed the same symlink, and was told by another. */
+static void on_trap(void *arg, size_t slot, const char *name)
+{
+	struct loop *l = arg;
+	char path[POLICY_PATH_MAX];
+	bool look = l->slots.kind[slot] == DECOY_DIR && !name;
+
+	snprintf(path, sizeof(path), "%s%s%s", l->slots.path[slot], name ? "/" : "",
+		name ? name : "");
+	if (!record_has_denial(l->s->record, path))
+		tell_slot(l, slot, name, look ? NOTICE_LOOK : NOTICE_READ, NOTICE_BY_TRAP, 0);
 }
 
 /*
@@ -151,6 +169,9 @@ static int on_ready(struct loop *l)
 		    (s->cgroup->has & CGROUP_HAS_PIDS ? GO_CGROUP_PIDS : 0);
 	network_take(s->network, s->sandbox);
 	l->observer.listener = s->sandbox->fd[SANDBOX_FD_NOTIFY];
+	l->observer.served = s->sandbox->fd[SANDBOX_FD_DECOY] >= 0;
+	l->observer.decoys =
+		l->observer.served || s->sandbox->fd[SANDBOX_FD_TRAP] >= 0 ? &l->slots : NULL;
 	l->decoyfs.dev_fd = s->sandbox->fd[SANDBOX_FD_DECOY];
 	if (s->timeout_ms != LIMIT_NONE)
 		l->deadline_ms = clock_ms() + s->timeout_ms;
@@ -314,6 +335,14 @@ static void on_signal(struct loop *l)
 	}
 }
 
+/* The broker says where a decoy really is. Those of FUSE tell by themselves. */
+static bool name_decoy(const struct loop *l, struct notice *n)
+{
+	if (trap_rename(&l->slots, n->path, sizeof(n->path)))
+		n->path_len = (uint32_t)strlen(n->path);
+	return strncmp(n->path, DECOY_DIR_INSIDE "/", sizeof(DECOY_DIR_INSIDE)) != 0;
+}
+
 /*
  * Notices from the broker, or from the observer once it is apart: one message each, length checked
  * against its own header.
@@ -340,6 +369,8 @@ static void on_notices(struct loop *l, int *fd, enum notice_source source)
 		if (n.lost)
 			l->s->record->files_full = true;
 		n.source = (uint8_t)source;
+		if (source == NOTICE_BY_BROKER && l->s->pid_namespace && !name_decoy(l, &n))
+			continue;
 		record_notice(l->s->record, &n);
 	}
 }
@@ -473,6 +504,16 @@ void signals_release(struct signals *s)
 	sigprocmask(SIG_SETMASK, &s->old, NULL);
 }
 
+/* What the command followed, now that it has ended. */
+static void read_traps(struct loop *l)
+{
+	int *fd = &l->s->sandbox->fd[SANDBOX_FD_TRAP];
+
+	if (*fd >= 0)
+		traps_read(*fd, &l->slots, on_trap, l);
+	close_fd(fd);
+}
+
 /* Nothing of the sandbox survives this. */
 static void end_sandbox(struct loop *l)
 {
@@ -485,6 +526,8 @@ static void end_sandbox(struct loop *l)
 		signal_init(b, SIGKILL);
 	close_fd(&b->control);
 	network_finish(l->s->network);
+	if (early)
+		read_traps(l);
 	if (l->rc == 0 && early)
 		l->s->meanwhile(l->s->meanwhile_arg, l->out);
 	while (waitpid(b->pid, &status, 0) < 0 && errno == EINTR)
@@ -500,6 +543,7 @@ static void end_sandbox(struct loop *l)
 		recv(b->fd[SANDBOX_FD_NOTICES], &status, 1, MSG_PEEK | MSG_DONTWAIT) > 0)
 		on_notices(l, &b->fd[SANDBOX_FD_NOTICES], NOTICE_BY_BROKER);
 	end_observer(l);
+	read_traps(l);
 	if (l->rc == 0 && !early)
 		l->s->meanwhile(l->s->meanwhile_arg, l->out);
 }

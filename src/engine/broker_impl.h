@@ -146,6 +146,8 @@ bool judge_remove(const struct work *w, const struct spot *slot);
 /* May a directory change its name so, with all that is below it? Both names were judged already. */
 bool judge_move_below(const struct work *w, const struct spot *from, const struct spot *to);
 bool judge_scratch(const struct work *w, const char *name);
+/* Behind a well-known path that croft made: what the kernel refuses there is a denial. */
+bool judge_own(const char *name);
 
 /* ---- broker.c ---- */
 

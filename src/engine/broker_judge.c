@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "engine/broker_impl.h"
+#include "engine/decoys.h"
 #include "os/mount.h"
 
 /* ---- names ---- */
@@ -33,6 +34,11 @@ bool judge_scratch(const struct work *w, const char *name)
 		return !rule || strlen(rule->path) <= n;
 	}
 	return false;
+}
+
+bool judge_own(const char *name)
+{
+	return str_starts(name, TRAP_DIR "/") || str_starts(name, TRAP_EMPTY_DIR "/");
 }
 
 bool judge_write_name(const struct work *w, const char *name)

@@ -156,6 +156,8 @@ static int64_t open_existing(struct work *w, struct spot *p)
 		if (r < 0 && !write)
 			tell(w, NOTICE_READ, true, true, p->name);
 	}
+	if (write && (r == -EACCES || r == -EROFS) && judge_own(p->name))
+		tell(w, NOTICE_WRITE, true, true, p->name);
 	if (r >= 0 && !S_ISCHR(p->st.st_mode) && (write || w->b->observe_reads))
 		tell(w, write ? NOTICE_WRITE : NOTICE_READ, false, true, p->name);
 	return r;
@@ -195,8 +197,13 @@ static int64_t open_new(struct work *w, struct spot *slot)
 		(w->c.oflags & KEPT_FLAGS) | O_CREAT | O_EXCL | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC |
 			(w->c.oflags & O_NONBLOCK),
 		w->c.mode & 01777);
-	if (fd < 0)
-		return -errno;
+	if (fd < 0) {
+		int r = -errno;
+
+		if (r == -EACCES && judge_own(slot->name))
+			tell(w, NOTICE_CREATE, true, false, slot->name);
+		return r;
+	}
 	tell(w, NOTICE_CREATE, false, false, slot->name);
 	return give(w, fd);
 }

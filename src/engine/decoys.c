@@ -5,42 +5,56 @@
  */
 #include "engine/decoys.h"
 
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
 #include "base/cleanup.h"
 
+#define NAMES(...)                                                                                 \
+	(const char *const[])                                                                      \
+	{                                                                                          \
+		__VA_ARGS__, NULL                                                                  \
+	}
+
 const struct decoy_path decoy_paths[] = {
-	{"~/.ssh", DECOY_DIR},
-	{"~/.gnupg", DECOY_DIR},
-	{"~/.aws", DECOY_DIR},
-	{"~/.azure", DECOY_DIR},
-	{"~/.kube", DECOY_DIR},
-	{"~/.docker", DECOY_DIR},
-	{"~/.config/gcloud", DECOY_DIR},
-	{"~/.config/gh", DECOY_DIR},
-	{"~/.config/op", DECOY_DIR},
-	{"~/.password-store", DECOY_DIR},
-	{"~/.local/share/keyrings", DECOY_DIR},
-	{"~/.mozilla", DECOY_DIR},
-	{"~/.config/google-chrome", DECOY_DIR},
-	{"~/.config/chromium", DECOY_DIR},
-	{"~/.config/systemd", DECOY_DIR},
-	{"~/.config/autostart", DECOY_DIR},
-	{"~/.netrc", DECOY_SECRET},
-	{"~/.git-credentials", DECOY_SECRET},
-	{"~/.pypirc", DECOY_SECRET},
-	{"~/.pgpass", DECOY_SECRET},
-	{"~/.vault-token", DECOY_SECRET},
-	{"~/.bash_history", DECOY_SECRET},
-	{"~/.bashrc", DECOY_STARTUP},
-	{"~/.bash_profile", DECOY_STARTUP},
-	{"~/.profile", DECOY_STARTUP},
-	{"~/.zshrc", DECOY_STARTUP},
-	{"~/.zshenv", DECOY_STARTUP},
-	{"~/.zprofile", DECOY_STARTUP},
-	{"~/.npmrc", DECOY_STARTUP},
-	{"~/.gitconfig", DECOY_STARTUP},
-	{"/etc/shadow", DECOY_SECRET},
-	{"/etc/sudoers", DECOY_SECRET},
-	{"/var/run/docker.sock", DECOY_SECRET},
+	{"~/.ssh", DECOY_DIR,
+		NAMES("id_rsa", "id_ed25519", "id_ecdsa", "id_dsa", "config", "known_hosts",
+			"authorized_keys")},
+	{"~/.gnupg", DECOY_DIR, NAMES("private-keys-v1.d", "secring.gpg", "pubring.kbx")},
+	{"~/.aws", DECOY_DIR, NAMES("credentials", "config")},
+	{"~/.azure", DECOY_DIR, NAMES("accessTokens.json", "msal_token_cache.json")},
+	{"~/.kube", DECOY_DIR, NAMES("config")},
+	{"~/.docker", DECOY_DIR, NAMES("config.json")},
+	{"~/.config/gcloud", DECOY_DIR,
+		NAMES("credentials.db", "application_default_credentials.json")},
+	{"~/.config/gh", DECOY_DIR, NAMES("hosts.yml")},
+	{"~/.config/op", DECOY_DIR, NAMES("config")},
+	{"~/.password-store", DECOY_DIR, NULL},
+	{"~/.local/share/keyrings", DECOY_DIR, NAMES("login.keyring")},
+	{"~/.mozilla", DECOY_DIR, NAMES("firefox")},
+	{"~/.config/google-chrome", DECOY_DIR, NULL},
+	{"~/.config/chromium", DECOY_DIR, NULL},
+	{"~/.config/systemd", DECOY_DIR, NAMES("user")},
+	{"~/.config/autostart", DECOY_DIR, NULL},
+	{"~/.netrc", DECOY_SECRET, NULL},
+	{"~/.git-credentials", DECOY_SECRET, NULL},
+	{"~/.pypirc", DECOY_SECRET, NULL},
+	{"~/.pgpass", DECOY_SECRET, NULL},
+	{"~/.vault-token", DECOY_SECRET, NULL},
+	{"~/.bash_history", DECOY_SECRET, NULL},
+	{"~/.bashrc", DECOY_STARTUP, NULL},
+	{"~/.bash_profile", DECOY_STARTUP, NULL},
+	{"~/.profile", DECOY_STARTUP, NULL},
+	{"~/.zshrc", DECOY_STARTUP, NULL},
+	{"~/.zshenv", DECOY_STARTUP, NULL},
+	{"~/.zprofile", DECOY_STARTUP, NULL},
+	{"~/.npmrc", DECOY_STARTUP, NULL},
+	{"~/.gitconfig", DECOY_STARTUP, NULL},
+	{"/etc/shadow", DECOY_SECRET, NULL},
+	{"/etc/sudoers", DECOY_SECRET, NULL},
+	{"/var/run/docker.sock", DECOY_SECRET, NULL},
 };
 const size_t decoy_paths_n = ARRAY_SIZE(decoy_paths);
 _Static_assert(ARRAY_SIZE(decoy_paths) <= DECOYS_MAX, "every decoy has a slot");
@@ -52,7 +66,73 @@ void decoy_slots(struct decoy_slots *ret, const struct plan *p)
 		if (p->ops[i].kind != PLAN_DECOY)
 			continue;
 		ret->path[ret->n] = p->ops[i].dst;
-		ret->kind[ret->n] = (enum decoy_kind)p->ops[i].mode;
+		ret->kind[ret->n] = decoy_paths[p->ops[i].mode].kind;
+		ret->names[ret->n] = decoy_paths[p->ops[i].mode].names;
 		ret->n++;
+	}
+}
+
+void trap_name(char ret[TRAP_NAME_MAX], size_t slot, const char *name)
+{
+	snprintf(ret, TRAP_NAME_MAX, "%zu%s%s", slot, name ? ".d/" : "", name ? name : "");
+}
+
+/* "12.d/rest" after one of our directories: the slot, and "/rest". */
+static const char *slot_of(const char *path, const char *dir, size_t *ret_slot)
+{
+	size_t n = strlen(dir), digits, slot = 0;
+
+	if (strncmp(path, dir, n) != 0 || path[n] != '/')
+		return NULL;
+	path += n + 1;
+	digits = strspn(path, "0123456789");
+	if (digits == 0 || digits > 3)
+		return NULL;
+	while (digits-- > 0)
+		slot = slot * 10 + (size_t)(*path++ - '0');
+	path += strncmp(path, ".d", 2) == 0 ? 2 : 0;
+	*ret_slot = slot;
+	return *path == '/' || !*path ? path : NULL;
+}
+
+bool trap_rename(const struct decoy_slots *slots, char *path, size_t size)
+{
+	static const char *const dirs[] = {TRAP_DIR, TRAP_EMPTY_DIR, TRAP_SHUT_DIR};
+	const char *rest = NULL;
+	size_t slot = 0, n, len;
+
+	for (size_t i = 0; i < ARRAY_SIZE(dirs) && !rest; i++)
+		rest = slot_of(path, dirs[i], &slot);
+	if (!rest || slot >= slots->n)
+		return false;
+	n = strlen(slots->path[slot]);
+	len = strlen(rest);
+	if (n + len >= size)
+		return false;
+	memmove(path + n, rest, len + 1);
+	memcpy(path, slots->path[slot], n);
+	return true;
+}
+
+static bool was_followed(int dir, size_t slot, const char *name)
+{
+	char path[TRAP_NAME_MAX];
+	struct stat st;
+
+	trap_name(path, slot, name);
+	return fstatat(dir, path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       st.st_atim.tv_sec != TRAP_ARMED_S;
+}
+
+void traps_read(int dir, const struct decoy_slots *slots,
+	void (*touched)(void *arg, size_t slot, const char *name), void *arg)
+{
+	for (size_t i = 0; i < slots->n; i++) {
+		if (slots->kind[i] == DECOY_STARTUP || !was_followed(dir, i, NULL))
+			continue;
+		for (const char *const *v = slots->names[i]; v && *v; v++)
+			if (was_followed(dir, i, *v))
+				touched(arg, i, *v);
+		touched(arg, i, NULL);
 	}
 }

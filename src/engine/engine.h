@@ -76,6 +76,7 @@ struct enforced {
 	uint8_t keyring_new;
 	uint8_t groups_dropped; /* supplementary groups gone */
 	uint8_t decoys;         /* decoy filesystem serving */
+	uint8_t traps;          /* in its place: symlinks that keep when they were followed */
 	uint8_t rlimit_pids, rlimit_memory;
 	uint8_t capture;     /* all traffic lands in the gateway's sockets */
 	uint8_t proxy;       /* TCP to the gateway's port only */
@@ -87,6 +88,7 @@ struct enforced {
 enum sandbox_fd {
 	SANDBOX_FD_NOTIFY,
 	SANDBOX_FD_DECOY,
+	SANDBOX_FD_TRAP,
 	SANDBOX_FD_UPPER,
 	SANDBOX_FD_NOTICES,
 	SANDBOX_FD_TCP4, /* captured traffic, in the order of enum capture_fd */
@@ -98,7 +100,7 @@ enum sandbox_fd {
 };
 #define SANDBOX_FDS_NONE                                                                           \
 	{                                                                                          \
-		-1, -1, -1, -1, -1, -1, -1, -1, -1                                                 \
+		-1, -1, -1, -1, -1, -1, -1, -1, -1, -1                                             \
 	}
 
 /* A started sandbox, as the supervisor holds it. */

@@ -81,7 +81,7 @@ static int apply_landlock(struct init *in, struct err *e)
 		cleanup_fd int fd = -1;
 		struct stat st;
 
-		if (op->kind != PLAN_LANDLOCK)
+		if (op->kind != PLAN_LANDLOCK || (op->served && !in->enforced.decoys))
 			continue;
 		fd = path_open(AT_FDCWD, op->dst, O_PATH, PATH_NO_SYMLINKS);
 		if (fd < 0 && op->staged)

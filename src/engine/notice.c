@@ -8,6 +8,7 @@
 
 const char *const notice_op_names[NOTICE_OP_NUM] = {
 	[NOTICE_READ] = "read",
+	[NOTICE_LOOK] = "look",
 	[NOTICE_WRITE] = "write",
 	[NOTICE_CREATE] = "create",
 	[NOTICE_DELETE] = "delete",
@@ -22,5 +23,11 @@ const char *const notice_source_names[NOTICE_SOURCE_NUM] = {
 	[NOTICE_BY_OBSERVER] = "observer",
 	[NOTICE_BY_BROKER] = "broker",
 	[NOTICE_BY_DECOY] = "decoy",
+	[NOTICE_BY_TRAP] = "trap",
 };
-static_assert(NOTICE_SOURCE_NUM == NOTICE_BY_DECOY + 1, "every source has a name");
+static_assert(NOTICE_SOURCE_NUM == NOTICE_BY_TRAP + 1, "every source has a name");
+
+bool notice_changes(enum notice_op op)
+{
+	return op != NOTICE_READ && op != NOTICE_LOOK && op != NOTICE_EXEC && op != NOTICE_CONNECT;
+}

@@ -14,6 +14,7 @@
 
 enum notice_op {
 	NOTICE_READ,
+	NOTICE_LOOK,  /* read, listed or only looked at: not known which */
 	NOTICE_WRITE, /* open for writing an existing file, truncate */
 	NOTICE_CREATE,
 	NOTICE_DELETE,
@@ -24,6 +25,7 @@ enum notice_op {
 	NOTICE_OP_NUM,
 };
 extern const char *const notice_op_names[NOTICE_OP_NUM];
+bool notice_changes(enum notice_op op);
 
 struct notice {
 	uint8_t op;     /* enum notice_op */
@@ -35,7 +37,13 @@ struct notice {
 	uint32_t path_len;
 	char path[POLICY_PATH_MAX]; /* absolute, as the sandbox names it; NUL-terminated */
 };
-enum notice_source { NOTICE_BY_OBSERVER, NOTICE_BY_BROKER, NOTICE_BY_DECOY, NOTICE_SOURCE_NUM };
+enum notice_source {
+	NOTICE_BY_OBSERVER,
+	NOTICE_BY_BROKER,
+	NOTICE_BY_DECOY,
+	NOTICE_BY_TRAP, /* found afterwards: not who, nor how often */
+	NOTICE_SOURCE_NUM,
+};
 extern const char *const notice_source_names[NOTICE_SOURCE_NUM];
 
 #endif

@@ -62,6 +62,7 @@ struct plan_op {
 	bool holds;      /* MASK: something below it is granted, so it can be passed through */
 	bool nested;     /* dst lies in a host tree that is already there: never created */
 	bool staged;     /* BIND, MASK, LANDLOCK: in a staged workspace, if its view has it */
+	bool served; /* LANDLOCK: only where FUSE serves the decoys, which refuse by themselves */
 	bool device; /* LANDLOCK: read, write and ioctl of what is there; nothing may be created */
 	mode_t mode;
 	char *src;

@@ -271,6 +271,17 @@ def need_tier(tier):
 		raise Skip(f"tier {tier}: {_tier_works[tier][0]}")
 
 
+def fuse():
+	"""Can this user's sandboxes have a file system that croft serves? Else they have traps for decoys."""
+	if "fuse" in FORCED:
+		return False
+	try:
+		os.close(os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC))
+	except OSError:
+		return False
+	return True
+
+
 def native(place, *argv, stdin=b"", env=None, cwd=None):
 	"""The same attempt without croft: the negative control."""
 	return subprocess.run(argv, input=stdin, capture_output=True, cwd=cwd or place.ws,

@@ -12,7 +12,7 @@ import subprocess
 import threading
 import time
 
-from harness import (CROFT, FORCED, ROOT, TIERS, Skip, alive, check, contains, end, equal, kill_quietly, lacks, main,
+from harness import (CROFT, FORCED, ROOT, TIERS, Skip, alive, check, contains, end, equal, fuse, kill_quietly, lacks, main,
 	need, need_tier, parent_of, test, text, wait_for)
 
 GATEWAY = os.path.join(os.path.dirname(os.path.realpath(CROFT)), "croft-gateway")
@@ -200,7 +200,9 @@ def test_trust_files_however_they_come(p):
 		r = p.run("--tier", "namespace", "--policy", policy(p, words), "--", "python3", "-c", CONNECT + LISTS, *there,
 			env={"CROFT_FORCE_FAIL": ",".join(filter(None, [*FORCED, forced]))})
 		equal((r.rc, text(r.out).split()), (0, [str(os.path.getsize(host))] if there else text(r.out).split()), f"{what}: {text(r.err)}")
-		equal(r.receipt["enforced"]["decoys"], forced != "fuse" and "off" not in words, what)
+		have = [r.receipt["enforced"][k] for k in ("decoys", "traps")]
+		want = [False, False] if "off" in words else [False, True] if forced == "fuse" or not fuse() else [True, False]
+		equal(have, want, what)
 
 
 # ---- receipt ----

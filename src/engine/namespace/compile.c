@@ -351,7 +351,7 @@ static int add_decoys(struct plan *p, const struct policy *pol, const struct pla
 		op = plan_add(p, PLAN_DECOY, NULL, path);
 		if (!op)
 			return no_memory(e);
-		op->mode = (mode_t)decoy_paths[i].kind;
+		op->mode = (mode_t)i;
 	}
 	return 0;
 }
@@ -497,8 +497,10 @@ static int add_landlock(struct plan *p, struct err *e)
 	op = decoys ? plan_add(p, PLAN_LANDLOCK, NULL, NS_OWN_DIR) : op;
 	if (!op)
 		return no_memory(e);
-	if (decoys)
+	if (decoys) {
 		op->access = ACCESS_WRITE;
+		op->served = true;
+	}
 	for (size_t i = 0; i < n; i++) {
 		const struct plan_op *from = &p->ops[i];
 

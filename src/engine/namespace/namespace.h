@@ -3,12 +3,13 @@
 #ifndef CROFT_ENGINE_NAMESPACE_NAMESPACE_H
 #define CROFT_ENGINE_NAMESPACE_NAMESPACE_H
 
+#include "engine/decoys.h"
 #include "engine/engine.h"
 #include "engine/init.h"
 
 /* Where croft keeps its own objects inside the private root: masks, decoys. Read-only there. */
 #define NS_OWN_DIR "/.croft"
-#define NS_DECOY_DIR NS_OWN_DIR "/decoy"
+#define NS_DECOY_DIR DECOY_DIR_INSIDE
 #define NS_COPY_MAX (64u << 10)
 #define NS_HOSTNAME "croft"
 

@@ -339,14 +339,16 @@ int setup_served(struct setup *s, struct err *e)
 	return s->served == SERVED;
 }
 
-/* Each well-known path is a symlink to its slot. Absence costs only coverage. */
+/* Each well-known path is a symlink to its slot. */
 static int do_decoy(struct setup *s, const struct plan_op *op, struct err *e)
 {
 	int r = setup_served(s, e);
 	char slot[64];
 
-	if (r <= 0)
+	if (r < 0)
 		return r;
+	if (r == 0)
+		return setup_trap(s, op, e);
 	s->in->enforced.decoys = 1;
 	snprintf(slot, sizeof(slot), "%s/%zu", NS_DECOY_DIR, s->decoys++);
 	return setup_symlink(s, slot, op->dst, e);
@@ -438,7 +440,7 @@ static int show_terminal(struct setup *s, struct err *e)
 
 int namespace_setup(struct init *in, struct err *e)
 {
-	struct setup s = {.in = in, .root = -1, .java = -1};
+	struct setup s = {.in = in, .root = -1, .java = -1, .traps = -1};
 	uint64_t disk = in->plan->policy->limits.disk_b;
 	mode_t old_umask = umask(0);
 	char size[40];

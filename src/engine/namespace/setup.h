@@ -14,6 +14,7 @@ struct setup {
 	int root; /* the tmpfs that becomes "/" */
 	enum served served;
 	size_t decoys;
+	int traps;                      /* their directory; -1: there is none yet */
 	int open_masks[OPEN_MASKS_MAX]; /* with mount points in them: read-only once those exist */
 	size_t open_masks_n;
 	bool trust_here;      /* trust files are written here, not served */
@@ -45,6 +46,8 @@ int setup_staged_mask(struct setup *s, const struct plan_op *op, struct err *e);
 int setup_staged_bind(struct setup *s, const struct plan_op *op, struct err *e);
 /* Workspaces for reading become that, once the places to write in them have mounts of their own. */
 int setup_close_views(struct setup *s, struct err *e);
+/* PLAN_DECOY without FUSE: refused just so, and told after the command. */
+int setup_trap(struct setup *s, const struct plan_op *op, struct err *e);
 int setup_symlink(struct setup *s, const char *target, const char *dst, struct err *e);
 /* Mount what the supervisor serves, once. 1, or 0 where there is no FUSE. */
 int setup_served(struct setup *s, struct err *e);
