@@ -24,13 +24,15 @@
 #include "os/uapi.h"
 
 #define TRIES 4000
+#define SWAPS 400 /* at least: on one busy CPU thousands of tries pass between two of them */
+#define TURN 32   /* tries before the other has its turn */
 #define TIME_MAX_MS 1500
 #define RENAME_EXCHANGE_FLAG 2u
 #define WORD 32
 
 struct shared {
 	volatile int stop;
-	volatile int ready;
+	volatile unsigned swaps;
 	char path[WORD]; /* rewritten while the kernel reads it */
 };
 
@@ -46,7 +48,7 @@ static void swap_names(struct shared *s)
 {
 	while (!s->stop) {
 		syscall(SYS_renameat2, AT_FDCWD, "swap", AT_FDCWD, "other", RENAME_EXCHANGE_FLAG);
-		s->ready = 1;
+		s->swaps++;
 	}
 }
 
@@ -55,7 +57,7 @@ static void swap_words(struct shared *s, const char *a, const char *b)
 {
 	while (!s->stop) {
 		memcpy(s->path, a, WORD);
-		s->ready = 1;
+		s->swaps++;
 		for (volatile int i = 0; i < 40; i++)
 			;
 		memcpy(s->path, b, WORD);
@@ -92,10 +94,13 @@ static int race_run(const struct race *r, int *ret_tries)
 			swap_names(s);
 		_exit(0);
 	}
-	while (pid > 0 && !s->ready && now_ms() < end)
+	while (pid > 0 && !s->swaps && now_ms() < end)
 		sched_yield();
-	for (; pid > 0 && n < TRIES && now_ms() < end; n++)
+	for (; pid > 0 && (n < TRIES || s->swaps < SWAPS) && now_ms() < end; n++) {
 		won += r->attempt(r, r->word_a ? s->path : NULL) == 0;
+		if (n % TURN == 0)
+			sched_yield();
+	}
 	s->stop = 1;
 	if (pid > 0) {
 		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
