@@ -6,6 +6,9 @@
  *         strictly and written anew, then searched as one text; bodies are searched as they stream.
  *         What would hide a value from the search, a content coding, is refused (it was not asked
  *         for).
+ * Order:  where a body is known to end, its tail waits for that. Where it is not, the tail waits
+ *         until nothing has come for KEEPER_RELEASE_MS; bodies that stream are made of lines, which
+ *         do not wait (redact.h).
  * Invariant: redaction keeps lengths, so a stated length stays true.
  */
 #include <stdlib.h>
@@ -18,23 +21,72 @@
 
 #define PIECE_MAX_B (16u << 10)
 
+static bool is_framed(const struct conn *c)
+{
+	return c->answer == ANSWER_CHUNKED || c->answer == ANSWER_CLOSE;
+}
+
+/* What is hidden goes to the gateway, framed. */
+static bool pass_on(struct conn *c, const struct buf *clean)
+{
+	char head[20];
+
+	if (clean->failed || !clean->len)
+		return !clean->failed;
+	if (!is_framed(c))
+		return fifo_add(&c->out, clean->data, clean->len);
+	return fifo_add(&c->out, head, chunk_head(head, clean->len)) &&
+	       fifo_add(&c->out, clean->data, clean->len) && fifo_add(&c->out, "\r\n", 2);
+}
+
+static void release_later(struct conn *c);
+
+static void on_release(void *arg)
+{
+	cleanup_buf struct buf clean = BUF_INIT(KEEPER_OUT_MAX_B);
+	struct conn *c = arg;
+
+	/* What has come meanwhile counts, also when this process was too busy to look at it. */
+	conn_run(c);
+	if (c->dead || !c->answered || c->answer_done || !is_framed(c) || !redact_waits(c->redact))
+		return;
+	if (c->release_stalled || loop_now_ms(c->k->gw.loop) < c->release_ms) {
+		release_later(c);
+		return;
+	}
+	redact_release(c->redact, &clean);
+	if (!pass_on(c, &clean))
+		conn_end(c);
+	else
+		conn_run(c);
+}
+
+/* The timer is not set anew for every byte; it looks at the time when it fires. */
+static void release_later(struct conn *c)
+{
+	struct loop *l = c->k->gw.loop;
+	uint64_t now = loop_now_ms(l);
+
+	if (c->release_stalled)
+		c->release_ms = now + KEEPER_RELEASE_MS;
+	c->release_stalled = false;
+	if (!c->release.slot)
+		loop_timer(l, &c->release, c->release_ms - now, on_release, c);
+}
+
 /* Add to what goes to the gateway, hidden and framed. */
 static bool deliver(struct conn *c, const char *p, size_t n, bool last)
 {
 	cleanup_buf struct buf clean = BUF_INIT(KEEPER_OUT_MAX_B);
-	bool framed = c->answer == ANSWER_CHUNKED || c->answer == ANSWER_CLOSE;
-	char head[20];
 	bool ok;
 
 	redact_feed(c->redact, p, n, last, &clean);
-	ok = !clean.failed;
-	if (ok && framed && clean.len)
-		ok = fifo_add(&c->out, head, chunk_head(head, clean.len));
-	ok = ok && fifo_add(&c->out, clean.data, clean.len);
-	if (ok && framed && clean.len)
-		ok = fifo_add(&c->out, "\r\n", 2);
-	if (ok && framed && last)
+	ok = pass_on(c, &clean);
+	if (ok && is_framed(c) && last)
 		ok = fifo_add(&c->out, "0\r\n\r\n", 5);
+	c->release_ms = loop_now_ms(c->k->gw.loop) + KEEPER_RELEASE_MS;
+	if (is_framed(c) && redact_waits(c->redact))
+		release_later(c);
 	return ok;
 }
 
@@ -100,11 +152,8 @@ bool answer_prepare(struct conn *c)
 		c->rx = malloc(KEEPER_IN_MAX_B);
 	if (!c->rx)
 		return false;
-	if (c->redact && c->redact_number == c->k->vault.number)
-		return true;
-	redact_free(c->redact);
-	c->redact = vault_redact(&c->k->vault);
-	c->redact_number = c->k->vault.number;
+	if (!c->redact)
+		c->redact = redact_new(c->k->vault.redactor);
 	return c->redact;
 }
 
@@ -130,6 +179,10 @@ static const char *settle(struct conn *c, struct http_response *r, const char *h
 {
 	if (r->status == 101 && !(c->req.upgrade_ws && r->upgrade_ws))
 		return "the server switched to a protocol that was not asked for";
+	if (r->status == 101 && fields_get(&r->fields, "sec-websocket-extensions"))
+		return "the server uses a WebSocket extension, which could hide a secret, though "
+		       "none "
+		       "was asked for";
 	if (r->body != HTTP_BODY_NONE && is_coded(r))
 		return "the server sent a content coding, which could hide a secret, though none "
 		       "was asked for";
@@ -228,6 +281,22 @@ static bool body_plain(struct conn *c)
 	return true;
 }
 
+static bool message(struct conn *c)
+{
+	long used;
+
+	if (!c->rx_len) {
+		c->answer_done = c->up_eof;
+		return c->up_eof;
+	}
+	used = messages_pump(c, c->rx + c->rx_off, MIN_OF(c->rx_len, (size_t)PIECE_MAX_B));
+	if (used < 0)
+		conn_end(c);
+	else
+		consume(c, (size_t)used);
+	return true;
+}
+
 bool answer_pump(struct conn *c)
 {
 	bool moved;
@@ -236,6 +305,8 @@ bool answer_pump(struct conn *c)
 		return false;
 	if (!c->answered)
 		moved = take_head(c);
+	else if (c->state == CONN_TUNNEL)
+		moved = message(c);
 	else if (c->answer == ANSWER_CHUNKED)
 		moved = c->rx_len && body_chunk(c);
 	else

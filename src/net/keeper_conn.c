@@ -26,8 +26,6 @@
 #define ROUNDS_MAX 32 /* of one turn; then others have theirs */
 #define ERROR_BODY_MAX_B 8192u
 
-static void conn_run(struct conn *c);
-
 /* ---- life ---- */
 
 static void exchange_done(struct conn *c)
@@ -47,6 +45,7 @@ static void exchange_done(struct conn *c)
 	c->answer = ANSWER_NONE;
 	c->tries = 0;
 	fifo_done(&c->up_out);
+	messages_done(&c->messages);
 	answer_forget(c);
 }
 
@@ -65,6 +64,7 @@ void conn_end(struct conn *c)
 		c->next->prev = c->prev;
 	c->k->conns_n--;
 	loop_cancel(&c->timer);
+	loop_cancel(&c->release);
 	loop_unwatch(&c->watch);
 	close_fd(&c->fd);
 	up_close(c->up);
@@ -128,6 +128,7 @@ int conn_open(struct keeper *k, int fd, const struct keeper_open *o)
 		c->in = FIFO_INIT(KEEPER_IN_MAX_B);
 		c->out = c->up_out = FIFO_INIT(KEEPER_OUT_MAX_B);
 		c->head = BUF_INIT(2 * HTTP_HEAD_MAX_B);
+		messages_init(&c->messages);
 		r = loop_watch(k->gw.loop, &c->watch, fd, EPOLLIN | EPOLLRDHUP, on_event, c);
 	}
 	if (r < 0) {
@@ -262,8 +263,10 @@ static bool up_fill(struct conn *c)
 	size_t end = c->rx_off + c->rx_len;
 	long n;
 
-	if (c->up_eof || c->answer_done || c->out.len >= KEEPER_HIGH_B || end == KEEPER_IN_MAX_B)
+	if (c->up_eof || c->answer_done || c->out.len >= KEEPER_HIGH_B || end == KEEPER_IN_MAX_B) {
+		c->release_stalled = true;
 		return false;
+	}
 	n = up_read(c->up, c->rx + end, KEEPER_IN_MAX_B - end);
 	if (n > 0)
 		c->rx_len += (size_t)n;
@@ -520,7 +523,7 @@ static bool nothing_more(const struct conn *c)
 	}
 }
 
-static void conn_run(struct conn *c)
+void conn_run(struct conn *c)
 {
 	bool moved = true, any = false;
 

@@ -15,6 +15,7 @@
 #include "net/keeper.h"
 #include "net/keeper_place.h"
 #include "net/keeper_vault.h"
+#include "net/websocket.h"
 
 #define KEEPER_CONNS_MAX 1024u
 #define KEEPER_IDLE_MAX 64u           /* upstream connections kept for the next request */
@@ -28,7 +29,13 @@
 #define KEEPER_HIGH_B (64u << 10)     /* bodies stop here */
 #define KEEPER_OUT_MAX_B (512u << 10) /* what one turn adds behind it, chunk heads included */
 #define KEEPER_STAGE_B (3u * HTTP_HEAD_MAX_B) /* a head with its values */
-#define KEEPER_TOLD_MAX 256u                  /* refusals told to the supervisor one by one */
+/*
+ * How long the end of what came without its length waits when nothing follows: longer than a server
+ * that is sending takes for the way here and back. Else a sandbox could choose where an answer is
+ * cut, by what it puts before a value.
+ */
+#define KEEPER_RELEASE_MS 1000u
+#define KEEPER_TOLD_MAX 256u /* refusals told to the supervisor one by one */
 
 struct conn;
 struct up;
@@ -76,6 +83,15 @@ enum conn_state {
 	CONN_DRAIN,    /* the last answer is being read; nothing is carried any more */
 };
 
+struct messages { /* of a WebSocket, from the server */
+	struct ws_check check;
+	bool begun;       /* a message */
+	uint8_t opcode;   /* of the next frame to send: the message's, then continuation */
+	struct buf clean; /* what waits of a message */
+	uint8_t control[WS_CONTROL_MAX_B];
+	size_t control_n;
+};
+
 enum answer_body { ANSWER_NONE, ANSWER_LENGTH, ANSWER_CHUNKED, ANSWER_CLOSE };
 
 struct conn {
@@ -117,12 +133,16 @@ struct conn {
 	uint64_t answer_left;
 	struct chunks answer_chunks;
 	struct redact *redact; /* kept from one exchange to the next */
-	unsigned redact_number;
+	struct timer release;  /* of what waits in it */
+	uint64_t release_ms;
+	bool release_stalled; /* the gateway did not take: time spent so does not count */
+	struct messages messages;
 };
 
 /* Takes fd. */
 int conn_open(struct keeper *k, int fd, const struct keeper_open *o);
 void conn_end(struct conn *c);
+void conn_run(struct conn *c); /* move whatever can move */
 /* The vault and the policy changed: end what is not as it was. */
 void conn_reload(struct conn *c);
 /* Upstream: connected and verified; something moved; could not be had. */
@@ -152,6 +172,13 @@ bool answer_prepare(struct conn *c);
 void answer_forget(struct conn *c); /* what was read */
 /* What was read from upstream becomes what the gateway may see. true: something moved. */
 bool answer_pump(struct conn *c);
+
+/* ---- … of a WebSocket (keeper_messages.c) ---- */
+
+void messages_init(struct messages *m);
+void messages_done(struct messages *m);
+/* Returns how much of p, which is not empty, was read; -1: not frames, or out of memory. */
+long messages_pump(struct conn *c, const char *p, size_t n);
 
 /* ---- upstream (keeper_up.c) ---- */
 

@@ -21,7 +21,9 @@ int vault_init(struct vault *v, const uint8_t seed[VAULT_SEED_LEN], struct err *
 {
 	*v = (struct vault){0};
 	memcpy(v->seed, seed, sizeof(v->seed));
-	if (secret_init(&v->bank[0], BANK_B) < 0 || secret_init(&v->bank[1], BANK_B) < 0) {
+	v->redactor = redactor_new();
+	if (!v->redactor || secret_init(&v->bank[0], BANK_B) < 0 ||
+		secret_init(&v->bank[1], BANK_B) < 0) {
 		vault_done(v);
 		return err_set(e, ENOMEM, "make memory for secrets");
 	}
@@ -33,6 +35,7 @@ void vault_done(struct vault *v)
 	for (size_t i = 0; i < v->n; i++)
 		free(v->v[i].placeholder);
 	placeholder_set_free(v->set);
+	redactor_free(v->redactor);
 	secret_done(&v->bank[0]);
 	secret_done(&v->bank[1]);
 	explicit_bzero(v, sizeof(*v));
@@ -40,7 +43,7 @@ void vault_done(struct vault *v)
 
 bool vault_locked(const struct vault *v)
 {
-	return v->bank[0].locked && v->bank[1].locked;
+	return v->bank[0].locked && v->bank[1].locked && redactor_locked(v->redactor);
 }
 
 static struct vault_entry *entry_of(struct vault *v, const char *name)
@@ -235,6 +238,26 @@ void vault_forget(struct vault *v)
 	secret_reset(&v->bank[1]);
 }
 
+static bool hide_all(struct vault *v)
+{
+	bool ok = true;
+
+	for (size_t i = 0; ok && i < v->n; i++)
+		ok = !v->v[i].value || redactor_add(v->redactor, v->v[i].value, v->v[i].value_len);
+	return ok;
+}
+
+/*
+ * A server may give back what it was sent before, so values that were replaced stay hidden; only
+ * when there is no room for more, these are forgotten.
+ */
+static int hide(struct vault *v, struct err *e)
+{
+	if (hide_all(v) || (redactor_reset(v->redactor) == 0 && hide_all(v)))
+		return 0;
+	return err_set(e, ENOMEM, "prepare to hide secrets in answers");
+}
+
 static int compile(struct vault *v, struct err *e)
 {
 	const char *text[PLACEHOLDERS_MAX];
@@ -258,9 +281,10 @@ int vault_load(struct vault *v, const struct net_policy *p, int from, struct err
 	struct secret *old = &v->bank[v->active], *bank = &v->bank[!v->active];
 	int r = load_all(v, bank, p, from, e);
 
-	v->number++;
 	if (r == 0)
 		r = compile(v, e);
+	if (r == 0)
+		r = hide(v, e);
 	if (r < 0) {
 		vault_forget(v);
 		return r;
@@ -278,17 +302,4 @@ int vault_load(struct vault *v, const struct net_policy *p, int from, struct err
 	v->active = !v->active;
 	v->loaded = true;
 	return 0;
-}
-
-struct redact *vault_redact(const struct vault *v)
-{
-	const char *text[PLACEHOLDERS_MAX];
-	size_t len[PLACEHOLDERS_MAX], n = 0;
-
-	for (size_t i = 0; i < v->n; i++)
-		if (v->v[i].value) {
-			text[n] = v->v[i].value;
-			len[n++] = v->v[i].value_len;
-		}
-	return redact_new(text, len, n);
 }

@@ -8,6 +8,7 @@
  *          what is in them.
  * Order:   memory for values is made and locked in vault_init(), before confinement: two banks, so
  *          that new values are complete before the old ones are wiped.
+ *          What hides values is made there, too.
  * Invariant: an entry keeps its number and its placeholder for as long as the keeper lives, also
  *            when its value changes its length or is gone: the sandbox still holds that
  *            placeholder.
@@ -22,6 +23,7 @@
 #include "base/err.h"
 #include "net/keeper_value.h"
 #include "net/placeholder.h"
+#include "net/redact.h"
 #include "policy/net.h"
 
 #define VAULT_SEED_LEN 32
@@ -42,8 +44,8 @@ struct vault {
 	struct vault_entry v[PLACEHOLDERS_MAX];
 	size_t n;
 	struct placeholder_set *set; /* index: of v */
+	struct redactor *redactor;   /* hides these values, and those that were here before */
 	bool loaded;
-	unsigned number; /* of this load; a redaction made for another hides other values */
 };
 
 int vault_init(struct vault *v, const uint8_t seed[VAULT_SEED_LEN], struct err *e);
@@ -60,7 +62,5 @@ void vault_forget(struct vault *v);
 const struct vault_entry *vault_find(const struct vault *v, const char *name);
 /* Are all values in locked memory? */
 bool vault_locked(const struct vault *v);
-/* Something that hides every value; NULL when out of memory. */
-struct redact *vault_redact(const struct vault *v);
 
 #endif

@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "net/forms.h"
 
 #define BLOCK 4u                           /* bytes that decide a step */
 #define SHIFT_MAX (NEEDLE_MIN - BLOCK + 1) /* when no needle has them */
-#define FORMS_MAX 9u                       /* plain, 2 x 3 base64, 2 hexadecimal */
 #define BITS_SMALL 12u
 #define BITS_LARGE 14u
 #define SMALL_N 64u
@@ -19,17 +19,15 @@ struct needle {
 	uint8_t *text;
 	size_t len;
 	int who;
-	uint16_t same_end;   /* next one whose window ends alike */
-	uint16_t same_first; /* next one with the same first byte */
+	uint16_t same_end; /* next one whose window ends alike */
 };
 
 struct needles {
 	struct needle *v;
 	size_t n, longest;
 	unsigned bits;
-	uint8_t *shift;      /* 1 << bits */
-	uint16_t *end;       /* 1 << bits: first needle of those with shift 0, or NONE */
-	uint16_t first[256]; /* by first byte, or NONE */
+	uint8_t *shift; /* 1 << bits */
+	uint16_t *end;  /* 1 << bits: first needle of those with shift 0, or NONE */
 };
 
 static size_t block_hash(const struct needles *s, const uint8_t *p)
@@ -38,70 +36,6 @@ static size_t block_hash(const struct needles *s, const uint8_t *p)
 
 	memcpy(&x, p, BLOCK);
 	return (uint32_t)(x * 2654435761u) >> (32 - s->bits);
-}
-
-/* ---- encodings ---- */
-
-static uint8_t *hex_form(const uint8_t *w, size_t n, bool upper, size_t *ret_n)
-{
-	const char *digits = upper ? "0123456789ABCDEF" : "0123456789abcdef";
-	uint8_t *out = malloc(2 * n);
-
-	if (!out)
-		return NULL;
-	for (size_t i = 0; i < n; i++) {
-		out[2 * i] = (uint8_t)digits[w[i] >> 4];
-		out[2 * i + 1] = (uint8_t)digits[w[i] & 15];
-	}
-	*ret_n = 2 * n;
-	return out;
-}
-
-/*
- * The characters that only the word decides, when `before` bytes (mod 3) stand in front of it: its
- * bits from the first whole group of six on. What is left of the first and the last byte is mixed
- * with neighbours.
- */
-static uint8_t *base64_form(const uint8_t *w, size_t n, unsigned before, bool url, size_t *ret_n)
-{
-	static const char letters[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-	static const unsigned skip[3] = {0, 4, 2};
-	size_t bit = skip[before], len = (8 * n - bit) / 6;
-	uint8_t *out = malloc(len ? len : 1);
-
-	if (!out)
-		return NULL;
-	for (size_t i = 0; i < len; i++, bit += 6) {
-		unsigned two = (unsigned)w[bit / 8] << 8 | (bit / 8 + 1 < n ? w[bit / 8 + 1] : 0u);
-		unsigned v = two >> (10 - bit % 8) & 63;
-
-		out[i] = (uint8_t)(v < 62    ? letters[v]
-				   : v == 62 ? (url ? '-' : '+')
-				   : url     ? '_'
-					     : '/');
-	}
-	*ret_n = len;
-	return out;
-}
-
-static uint8_t *plain_form(const uint8_t *w, size_t n, size_t *ret_n)
-{
-	uint8_t *out = malloc(n);
-
-	if (out)
-		memcpy(out, w, n);
-	*ret_n = n;
-	return out;
-}
-
-static uint8_t *form_make(const uint8_t *w, size_t n, unsigned form, size_t *ret_n)
-{
-	if (form == 0)
-		return plain_form(w, n, ret_n);
-	if (form <= 6)
-		return base64_form(w, n, (form - 1) % 3, form > 3, ret_n);
-	return hex_form(w, n, form == 8, ret_n);
 }
 
 /* ---- the set ---- */
@@ -116,12 +50,13 @@ static bool needles_has(const struct needles *s, int who, const uint8_t *text, s
 
 static bool word_add(struct needles *s, const uint8_t *w, size_t n, int who)
 {
-	for (unsigned form = 0; form < FORMS_MAX; form++) {
-		size_t len = 0;
-		uint8_t *text = form_make(w, n, form, &len);
+	for (unsigned form = 0; form < FORMS_NUM; form++) {
+		uint8_t *text = malloc(FORM_WIDEST * n);
+		size_t len;
 
 		if (!text)
 			return false;
+		len = form_write(text, w, n, form);
 		/*
 		 * Both alphabets of base64 are one where neither of the two last characters occurs.
 		 */
@@ -140,7 +75,6 @@ static void needles_index(struct needles *s)
 {
 	memset(s->shift, SHIFT_MAX, (size_t)1 << s->bits);
 	memset(s->end, 0xff, sizeof(*s->end) << s->bits);
-	memset(s->first, 0xff, sizeof(s->first));
 	for (size_t i = 0; i < s->n; i++) {
 		struct needle *v = &s->v[i];
 		size_t last = NEEDLE_MIN - BLOCK, h = block_hash(s, v->text + last);
@@ -152,8 +86,6 @@ static void needles_index(struct needles *s)
 		}
 		v->same_end = s->end[h];
 		s->end[h] = (uint16_t)i;
-		v->same_first = s->first[v->text[0]];
-		s->first[v->text[0]] = (uint16_t)i;
 	}
 }
 
@@ -161,13 +93,13 @@ struct needles *needles_new(const char *const *words, const size_t *lens, size_t
 {
 	struct needles *s;
 
-	if (n > NONE / FORMS_MAX)
+	if (n > NONE / FORMS_NUM)
 		return NULL;
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return NULL;
-	s->bits = n * FORMS_MAX <= SMALL_N ? BITS_SMALL : BITS_LARGE;
-	s->v = calloc(n * FORMS_MAX + 1, sizeof(*s->v));
+	s->bits = n * FORMS_NUM <= SMALL_N ? BITS_SMALL : BITS_LARGE;
+	s->v = calloc(n * FORMS_NUM + 1, sizeof(*s->v));
 	s->shift = malloc((size_t)1 << s->bits);
 	s->end = malloc(sizeof(*s->end) << s->bits);
 	if (!s->v || !s->shift || !s->end)
@@ -245,17 +177,4 @@ bool needles_find(
 		at++;
 	}
 	return false;
-}
-
-size_t needles_begun(const struct needles *s, const uint8_t *p, size_t n)
-{
-	size_t from = s->longest && n >= s->longest ? n - s->longest + 1 : 0;
-
-	if (!s->longest)
-		return n;
-	for (size_t at = from; at < n; at++)
-		for (uint16_t i = s->first[p[at]]; i != NONE; i = s->v[i].same_first)
-			if (s->v[i].len > n - at && memcmp(p + at, s->v[i].text, n - at) == 0)
-				return at;
-	return n;
 }

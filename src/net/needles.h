@@ -33,10 +33,5 @@ size_t needles_longest(const struct needles *s); /* 0 when there are none */
 /* The first at or after `from`; of those that begin there the longest. */
 bool needles_find(
 	const struct needles *s, const uint8_t *p, size_t n, size_t from, struct needle_hit *ret);
-/*
- * The first place from which all that is left is the beginning of one, but not all of it; n when
- * there is none.
- */
-size_t needles_begun(const struct needles *s, const uint8_t *p, size_t n);
 
 #endif

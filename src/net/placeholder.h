@@ -20,8 +20,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
-
 #define PLACEHOLDERS_MAX 64
 #define PLACEHOLDER_MIN 16
 #define PLACEHOLDER_MAX 4096
@@ -63,20 +61,5 @@ uint64_t placeholder_find_all(
  */
 int placeholder_find(
 	const struct placeholder_set *set, struct placeholder_scan *s, const void *p, size_t n);
-
-/*
- * Redaction of a value from a response as it streams: the value in plain, percent-encoded, base64
- * at three alignments, JSON-escaped and hex form is replaced by as many '*'. Holds back at most one
- * encoded value's length, and nothing that cannot be the beginning of one.
- */
-struct redact;
-/* NULL when out of memory, or when one is outside 16..4096 or there are too many. n may be 0. */
-struct redact *redact_new(const char *const *values, const size_t *lens, size_t n);
-void redact_free(struct redact *r); /* wipes */
-/*
- * Appends what may go out to `out`. last: nothing follows, and what is fed then is another stream.
- * Returns how often something was replaced.
- */
-size_t redact_feed(struct redact *r, const void *p, size_t n, bool last, struct buf *out);
 
 #endif

@@ -1,35 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values leave no trace in what comes back.
+ * Redaction of streams: see redact.h.
  *
- * Purpose: a server may echo what it was sent. The keeper gives every answer through here before
- *          the gateway, and so the sandbox, can see it.
  * Views:   the stream is looked at as it came, and with one layer of escapes after the other undone:
  *          a tree of views, each of which reads on where it stopped. An escape that is cut off
  *          waits in the view that will undo it. Where the stream was cut therefore changes nothing:
  *          no view ever begins to read in the middle, where "\\" and what follows would pair up
  *          otherwise.
  * Order:   what was not given out yet is in `shown`. Each turn lets all views read what is new,
- *          covers the values that they find, and gives out all but what may be the beginning of
- *          one.
+ *          covers the values that they find, and gives out all but the tails of the views. A tail
+ *          is the longest value's length less one, whatever is in it.
+ * Lines:   no value holds LF, CR or NUL, and no escape does. What ends with one of them is given
+ *          out at once, and all views begin anew.
  * Cost:    a view sleeps while the escapes that lead to it do not occur: what it and those below it
  *          would keep is what the view above it and those below that keep.
+ * Memory:  work is done in the redactor's room, which is wiped after each call. A stream has memory
+ *          of its own for what waits only.
  * Limits:  at most `hold` bytes wait: a value in the widest encoding that one layer of escapes
- *          makes of it, twice. Everything is allocated at the start, so that nothing can fail
- *          half-way.
+ *          makes of it, twice.
  */
-#include "net/placeholder.h"
+#include "net/redact.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "net/escape.h"
-#include "net/needles.h"
+#include "net/keeper_value.h"
+#include "net/placeholder.h"
+#include "net/values.h"
 
 #define REDACT_BLOCK 4096u
 #define REDACT_LEVELS PLACEHOLDER_LEVELS
-#define REDACT_WIDEST (2 * ESCAPE_LEN_MAX) /* bytes that may stand for one */
+#define REDACT_WIDEST 6u /* bytes that may stand for one of a form: \uXXXX */
+#define REDACT_HOLD_MAX (REDACT_WIDEST * VALUE_FORM_MAX_B)
 #define REDACT_KINDS 3u
 #define REDACT_VIEWS_MAX 15u /* 1 + 2 + 4 + 8 */
 /* What a view may be given in one turn: each layer may have held back one cut escape. */
@@ -49,33 +53,130 @@ struct view {
 	uint8_t cut[ESCAPE_LEN_MAX];
 	struct escape_span cut_spans[ESCAPE_LEN_MAX];
 	size_t cut_n;
-	uint8_t *text; /* the end of what was read: it may be the beginning of a value */
-	struct escape_span *spans;
-	size_t n;
+	uint8_t *text;             /* the end of what was read: a value may have begun in it */
+	struct escape_span *spans; /* the first view has none: its bytes are where they came */
+	size_t n, cap;
+};
+
+struct redactor {
+	struct secret memory; /* that this is in */
+	struct values values;
+	struct { /* what is new, with the escapes undone that lead to a view of this depth */
+		uint8_t text[REDACT_NEW_MAX];
+		struct escape_span spans[REDACT_NEW_MAX];
+	} fresh[REDACT_LEVELS];
+	struct escape_span spans[REDACT_BLOCK]; /* of what is new, as it came */
+	uint8_t seam[2 * VALUE_FORM_MAX_B];     /* a tail and the beginning of what is new */
+	uint8_t shown[REDACT_HOLD_MAX + REDACT_BLOCK];
+	bool undone; /* fresh was used */
 };
 
 struct redact {
-	struct needles *needles;
-	size_t hold;
+	struct redactor *d;
 	struct view views[REDACT_VIEWS_MAX];
 	size_t views_n;
-	struct { /* what is new, with the escapes undone that lead to a view of this depth */
-		uint8_t *text;
-		struct escape_span *spans;
-	} fresh[REDACT_LEVELS];
-	struct escape_span *spans; /* of what is new, as it came */
-	uint8_t *shown;
-	size_t n;
+	bool escapes;  /* how views are planted */
+	uint8_t *held; /* the first of shown, between calls */
+	size_t n, held_cap;
 	size_t replaced;
+	bool failed;
 };
 
-static void reset(struct redact *r)
+/* ---- shared ---- */
+
+struct redactor *redactor_new(void)
 {
-	for (size_t i = 0; i < r->views_n; i++) {
-		r->views[i].asleep = i > 0;
-		r->views[i].n = r->views[i].cut_n = 0;
+	struct secret memory;
+	struct redactor *d;
+
+	if (secret_init(&memory, sizeof(*d)) < 0)
+		return NULL;
+	d = (struct redactor *)(void *)memory.data;
+	d->memory = memory;
+	if (values_init(&d->values) < 0) {
+		redactor_free(d);
+		return NULL;
 	}
-	r->n = 0;
+	return d;
+}
+
+void redactor_free(struct redactor *d)
+{
+	struct secret memory;
+
+	if (!d)
+		return;
+	memory = d->memory;
+	secret_done(&memory);
+}
+
+int redactor_reset(struct redactor *d)
+{
+	return values_init(&d->values);
+}
+
+bool redactor_add(struct redactor *d, const char *value, size_t n)
+{
+	return values_add(&d->values, value, n);
+}
+
+bool redactor_locked(const struct redactor *d)
+{
+	return d->memory.locked;
+}
+
+/* A value that ends later may have begun in so many bytes of a view. */
+static size_t tail_max(const struct redactor *d)
+{
+	return d->values.longest - 1; /* there are values */
+}
+
+/* ---- a stream's memory ---- */
+
+static void wipe(void *p, size_t n)
+{
+	if (p)
+		explicit_bzero(p, n);
+	free(p);
+}
+
+static void view_forget(struct view *v)
+{
+	wipe(v->text, v->cap);
+	free(v->spans);
+	v->text = NULL;
+	v->spans = NULL;
+	v->n = v->cap = 0;
+}
+
+/* Room for a whole tail. */
+static bool view_room(struct redact *r, struct view *v)
+{
+	size_t cap = tail_max(r->d);
+	struct escape_span *spans = NULL;
+	uint8_t *text;
+
+	if (v->cap >= cap)
+		return true;
+	text = malloc(cap);
+	if (v != r->views)
+		spans = malloc(cap * sizeof(*spans));
+	if (!text || (v != r->views && !spans)) {
+		free(text);
+		free(spans);
+		r->failed = true;
+		return false;
+	}
+	if (v->n)
+		memcpy(text, v->text, v->n);
+	if (v->n && spans)
+		memcpy(spans, v->spans, v->n * sizeof(*spans));
+	wipe(v->text, v->cap);
+	free(v->spans);
+	v->text = text;
+	v->spans = spans;
+	v->cap = cap;
+	return true;
 }
 
 static const unsigned kinds[REDACT_KINDS] = {
@@ -95,6 +196,11 @@ static void view_add(struct redact *r, size_t above, size_t kind)
  */
 static void plant(struct redact *r, bool escapes)
 {
+	for (size_t i = 0; i < r->views_n; i++) {
+		view_forget(&r->views[i]);
+		memset(r->views[i].below, 0, sizeof(r->views[i].below));
+	}
+	r->escapes = escapes;
 	r->views_n = 1;
 	for (size_t i = 0; escapes && i < REDACT_VIEWS_MAX / 2; i++) {
 		view_add(r, i, 0);
@@ -106,80 +212,44 @@ static void plant(struct redact *r, bool escapes)
 		view_add(r, 0, k);
 }
 
-static bool allocate(struct redact *r)
+/* The stream begins anew. */
+static void reset(struct redact *r)
 {
-	size_t kept = 2 * needles_longest(r->needles); /* with the beginning of what is new */
-	bool ok = (r->shown = malloc(r->hold + REDACT_BLOCK)) != NULL;
-
+	if (!r->views_n || r->escapes != r->d->values.escapes)
+		plant(r, r->d->values.escapes);
 	for (size_t i = 0; i < r->views_n; i++) {
-		struct view *v = &r->views[i];
-
-		v->text = malloc(kept + 1);
-		v->spans = malloc((kept + 1) * sizeof(*v->spans));
-		ok &= v->text && v->spans;
+		r->views[i].asleep = i > 0;
+		r->views[i].n = r->views[i].cut_n = 0;
 	}
-	for (size_t k = 0; k < REDACT_LEVELS; k++) {
-		r->fresh[k].text = malloc(REDACT_NEW_MAX);
-		r->fresh[k].spans = malloc(REDACT_NEW_MAX * sizeof(*r->fresh[k].spans));
-		ok &= r->fresh[k].text && r->fresh[k].spans;
-	}
-	r->spans = malloc(REDACT_BLOCK * sizeof(*r->spans));
-	return ok && r->spans;
+	r->n = 0;
 }
 
-struct redact *redact_new(const char *const *values, const size_t *lens, size_t n)
+struct redact *redact_new(struct redactor *d)
 {
-	struct redact *r;
-	size_t longest = 0;
-	bool escapes = false;
+	struct redact *r = calloc(1, sizeof(*r));
 
-	if (n > PLACEHOLDERS_MAX)
-		return NULL;
-	for (size_t i = 0; i < n; i++) {
-		if (lens[i] < PLACEHOLDER_MIN || lens[i] > PLACEHOLDER_MAX)
-			return NULL;
-		longest = MAX_OF(longest, lens[i]);
-		escapes |= memchr(values[i], '%', lens[i]) || memchr(values[i], '\\', lens[i]);
+	if (r) {
+		r->d = d;
+		reset(r);
 	}
-	r = calloc(1, sizeof(*r));
-	if (!r)
-		return NULL;
-	plant(r, escapes);
-	r->hold = longest * REDACT_WIDEST;
-	r->needles = needles_new(values, lens, n, SIZE_MAX);
-	if (!r->needles || !allocate(r)) {
-		redact_free(r);
-		return NULL;
-	}
-	reset(r);
 	return r;
 }
 
-static void wipe(uint8_t *text, size_t n)
+/* Nothing waits: no memory either. */
+static void forget(struct redact *r)
 {
-	if (text)
-		explicit_bzero(text, n);
-	free(text);
+	for (size_t i = 0; i < r->views_n; i++)
+		view_forget(&r->views[i]);
+	wipe(r->held, r->held_cap);
+	r->held = NULL;
+	r->held_cap = 0;
 }
 
 void redact_free(struct redact *r)
 {
-	size_t kept;
-
 	if (!r)
 		return;
-	kept = r->needles ? 2 * needles_longest(r->needles) : 0;
-	for (size_t i = 0; i < r->views_n; i++) {
-		wipe(r->views[i].text, kept);
-		free(r->views[i].spans);
-	}
-	for (size_t k = 0; k < REDACT_LEVELS; k++) {
-		wipe(r->fresh[k].text, REDACT_NEW_MAX);
-		free(r->fresh[k].spans);
-	}
-	free(r->spans);
-	wipe(r->shown, r->hold + REDACT_BLOCK);
-	needles_free(r->needles);
+	forget(r);
 	explicit_bzero(r, sizeof(*r));
 	free(r);
 }
@@ -187,66 +257,84 @@ void redact_free(struct redact *r)
 /* Cover shown[from..to); a place that is covered already was counted then. */
 static void cover(struct redact *r, size_t from, size_t to)
 {
+	uint8_t *shown = r->d->shown;
 	bool fresh = false;
 
 	for (size_t i = from; i < to; i++) {
-		fresh |= r->shown[i] != '*';
-		r->shown[i] = '*';
+		fresh |= shown[i] != '*';
+		shown[i] = '*';
 	}
 	r->replaced += fresh;
 }
 
 /* ---- one view ---- */
 
+/* Byte i of what came from `at` on; at may be before what was given out, which is 0. */
+static struct escape_span span_plain(ptrdiff_t at, size_t i)
+{
+	ptrdiff_t start = at + (ptrdiff_t)i;
+
+	return (struct escape_span){.start = start > 0 ? (uint32_t)start : 0,
+		.end = start + 1 > 0 ? (uint32_t)(start + 1) : 0};
+}
+
 static struct escape_span span_at(const struct piece *x, size_t i)
 {
-	uint32_t at = (uint32_t)(x->at + i);
-
-	return x->spans ? x->spans[i] : (struct escape_span){.start = at, .end = at + 1};
+	return x->spans ? x->spans[i] : span_plain((ptrdiff_t)x->at, i);
 }
 
-static void keep(struct view *v, const struct piece *x, size_t from, size_t to)
+/* Of byte i of the tail; end: where in shown the first view stopped to read. */
+static struct escape_span tail_span(const struct view *v, size_t i, size_t end)
 {
-	memcpy(v->text + v->n, x->text + from, to - from);
-	for (size_t i = from; i < to; i++)
-		v->spans[v->n + i - from] = span_at(x, i);
-	v->n += to - from;
+	return v->spans ? v->spans[i] : span_plain((ptrdiff_t)end - (ptrdiff_t)v->n, i);
 }
 
-/* Values that begin in the first `starts` bytes. */
-static void cover_all(struct redact *r, const struct piece *x, size_t starts)
+/* Values that begin in the tail and end in x. */
+static void cover_seam(struct redact *r, const struct view *v, const struct piece *x)
 {
-	struct needle_hit hit;
+	size_t over = MIN_OF(x->n, tail_max(r->d)), at = 0;
+	uint8_t *seam = r->d->seam;
+	struct value_hit hit;
 
-	for (size_t at = 0; needles_find(r->needles, x->text, x->n, at, &hit) && hit.at < starts;
-		at = hit.at + 1)
-		cover(r, span_at(x, hit.at).start, span_at(x, hit.at + hit.len - 1).end);
+	memcpy(seam, v->text, v->n);
+	memcpy(seam + v->n, x->text, over);
+	while (values_find(&r->d->values, seam, v->n + over, &at, &hit))
+		if (hit.start < v->n && hit.end > v->n) /* others were found, or will be */
+			cover(r, tail_span(v, hit.start, x->at).start,
+				span_at(x, hit.end - 1 - v->n).end);
 }
 
-/* Cover what is a value, keep what may be the beginning of one. */
+/* The last bytes of the tail with x behind it. */
+static void tail_keep(struct redact *r, struct view *v, const struct piece *x)
+{
+	size_t most = tail_max(r->d), take = MIN_OF(x->n, most), old = MIN_OF(v->n, most - take);
+
+	memmove(v->text, v->text + v->n - old, old);
+	memcpy(v->text + old, x->text + x->n - take, take);
+	if (v->spans) {
+		memmove(v->spans, v->spans + v->n - old, old * sizeof(*v->spans));
+		for (size_t i = 0; i < take; i++)
+			v->spans[old + i] = span_at(x, x->n - take + i);
+	}
+	v->n = old + take;
+}
+
+/* Cover what is a value, keep the tail: what is shown of it waits. */
 static void view_search(struct redact *r, struct view *v, const struct piece *x, size_t *wait)
 {
-	size_t old = v->n, most = needles_longest(r->needles) - 1, begun;
+	struct value_hit hit;
+	size_t at = 0;
 
-	if (old) {
-		struct piece seam = {.text = v->text, .spans = v->spans};
-
-		keep(v, x, 0, MIN_OF(x->n, most));
-		seam.n = v->n;
-		cover_all(r, &seam, old);
-	}
-	cover_all(r, x, x->n);
-	if (old && x->n < most) { /* all of it is kept now */
-		begun = needles_begun(r->needles, v->text, v->n);
-		v->n -= begun;
-		memmove(v->text, v->text + begun, v->n);
-		memmove(v->spans, v->spans + begun, v->n * sizeof(*v->spans));
-	} else {
-		v->n = 0;
-		keep(v, x, needles_begun(r->needles, x->text, x->n), x->n);
-	}
+	if (!view_room(r, v))
+		return;
+	if (v->n && x->n)
+		cover_seam(r, v, x);
+	while (values_find(&r->d->values, x->text, x->n, &at, &hit))
+		cover(r, span_at(x, hit.start).start, span_at(x, hit.end - 1).end);
+	if (x->n)
+		tail_keep(r, v, x);
 	if (v->n)
-		*wait = MIN_OF(*wait, (size_t)v->spans[0].start);
+		*wait = MIN_OF(*wait, (size_t)tail_span(v, 0, r->n).start);
 }
 
 static void cut_keep(struct view *v, const uint8_t *p, const struct escape_span *spans, size_t n)
@@ -298,10 +386,15 @@ static size_t undo_new(
 
 /* ---- the tree ---- */
 
-static void tail_copy(struct view *to, const struct view *from)
+/* end: where in shown `from` stopped to read. */
+static void tail_copy(struct redact *r, struct view *to, const struct view *from, size_t end)
 {
+	to->n = 0;
+	if (!from->n || !view_room(r, to))
+		return;
 	memcpy(to->text, from->text, from->n);
-	memcpy(to->spans, from->spans, from->n * sizeof(*from->spans));
+	for (size_t i = 0; i < from->n; i++)
+		to->spans[i] = tail_span(from, i, end);
 	to->n = from->n;
 }
 
@@ -314,7 +407,7 @@ static void view_copy(struct redact *r, size_t to, size_t from)
 	a->asleep = b->asleep;
 	if (a->asleep)
 		return;
-	tail_copy(a, b);
+	tail_copy(r, a, b, 0);
 	memcpy(a->cut, b->cut, sizeof(a->cut));
 	memcpy(a->cut_spans, b->cut_spans, sizeof(a->cut_spans));
 	a->cut_n = b->cut_n;
@@ -324,7 +417,7 @@ static void view_copy(struct redact *r, size_t to, size_t from)
 }
 
 /* Escapes of this kind occur now; none of the views has read what is new yet. */
-static void wake(struct redact *r, size_t above, size_t kind)
+static void wake(struct redact *r, size_t above, size_t kind, size_t end)
 {
 	const struct view *from = &r->views[above];
 	struct view *v = &r->views[from->below[kind]];
@@ -334,15 +427,22 @@ static void wake(struct redact *r, size_t above, size_t kind)
 			r->views[v->below[k]].asleep = true;
 		else if (v->below[k])
 			view_copy(r, v->below[k], from->below[k]);
-	tail_copy(v, from);
+	tail_copy(r, v, from, end);
 	v->asleep = false;
 	v->cut_n = 0;
 }
 
-static bool keeps_the_same(const struct view *a, const struct view *b)
+static bool keeps_the_same(const struct redact *r, const struct view *a, const struct view *b)
 {
-	return a->n == b->n && memcmp(a->text, b->text, a->n) == 0 &&
-	       memcmp(a->spans, b->spans, a->n * sizeof(*a->spans)) == 0;
+	if (a->n != b->n || (a->n && memcmp(a->text, b->text, a->n) != 0))
+		return false;
+	for (size_t i = 0; i < a->n; i++) {
+		struct escape_span x = tail_span(a, i, r->n), y = tail_span(b, i, r->n);
+
+		if (x.start != y.start || x.end != y.end)
+			return false;
+	}
+	return true;
 }
 
 /* Do a and what is below it keep what b and what is below that keep? */
@@ -355,7 +455,7 @@ static bool view_same(const struct redact *r, size_t a, size_t b)
 		return same;
 	same = x->cut_n == y->cut_n && memcmp(x->cut, y->cut, x->cut_n) == 0 &&
 	       memcmp(x->cut_spans, y->cut_spans, x->cut_n * sizeof(*x->cut_spans)) == 0 &&
-	       keeps_the_same(x, y);
+	       keeps_the_same(r, x, y);
 	for (size_t k = 0; same && k < REDACT_KINDS; k++)
 		same = !x->below[k] || view_same(r, x->below[k], y->below[k]);
 	return same;
@@ -365,7 +465,7 @@ static bool view_same(const struct redact *r, size_t a, size_t b)
 static bool may_sleep(const struct redact *r, size_t above, size_t kind)
 {
 	const struct view *from = &r->views[above], *v = &r->views[from->below[kind]];
-	bool may = !v->cut_n && keeps_the_same(v, from);
+	bool may = !v->cut_n && keeps_the_same(r, v, from);
 
 	for (size_t k = 0; may && k < REDACT_KINDS; k++)
 		if (v->below[k])
@@ -389,7 +489,7 @@ static unsigned wake_all(struct redact *r, size_t i, const struct piece *x)
 	}
 	for (size_t k = 0; k < REDACT_KINDS; k++)
 		if (woken & (1u << k))
-			wake(r, i, k);
+			wake(r, i, k, x->at);
 	return awake | woken;
 }
 
@@ -397,26 +497,30 @@ static unsigned wake_all(struct redact *r, size_t i, const struct piece *x)
 static void view_read(struct redact *r, size_t i, size_t depth, const struct piece *x, size_t *wait)
 {
 	unsigned awake = depth < REDACT_LEVELS ? wake_all(r, i, x) : 0;
+	struct redactor *d = r->d;
 	struct piece in = *x;
 
 	if (awake && !x->spans) { /* the stream as it came */
 		for (size_t at = 0; at < x->n; at++)
-			r->spans[at] = span_at(x, at);
-		in.spans = r->spans;
+			d->spans[at] = span_at(x, at);
+		in.spans = d->spans;
 	}
-	for (size_t k = 0; awake >> k; k++) {
+	for (size_t k = 0; !r->failed && awake >> k; k++) {
 		size_t b = r->views[i].below[k];
 		struct view *v = &r->views[b];
 		struct piece undone = {
-			.text = r->fresh[depth].text, .spans = r->fresh[depth].spans};
+			.text = d->fresh[depth].text, .spans = d->fresh[depth].spans};
 
 		if (!(awake >> k & 1))
 			continue;
-		undone.n = undo_new(v, &in, r->fresh[depth].text, r->fresh[depth].spans);
+		d->undone = true;
+		undone.n = undo_new(v, &in, d->fresh[depth].text, d->fresh[depth].spans);
 		if (v->cut_n) /* it may be a value's first byte */
 			*wait = MIN_OF(*wait, (size_t)v->cut_spans[0].start);
 		view_read(r, b, depth + 1, &undone, wait);
 	}
+	if (r->failed)
+		return;
 	view_search(r, &r->views[i], x, wait);
 	for (size_t k = 0; awake >> k; k++)
 		if ((awake >> k & 1) && may_sleep(r, i, k))
@@ -425,14 +529,15 @@ static void view_read(struct redact *r, size_t i, size_t depth, const struct pie
 
 /* ---- the stream ---- */
 
-/* Let all views read what is new; returns from where in shown bytes must wait. */
+/* Let all views read p, the last n bytes of shown; returns from where in it bytes must wait. */
 static size_t turn(struct redact *r, const uint8_t *p, size_t n)
 {
 	struct piece x = {.text = p, .n = n, .at = r->n - n};
-	size_t wait = r->n;
+	size_t wait = r->n, hold = REDACT_WIDEST * r->d->values.longest;
 
 	view_read(r, 0, 0, &x, &wait);
-	return wait;
+	/* What waits longer than any value is long is none. */
+	return r->n - wait > hold ? r->n - hold : wait;
 }
 
 static void spans_move(struct escape_span *spans, size_t n, size_t by)
@@ -445,39 +550,113 @@ static void spans_move(struct escape_span *spans, size_t n, size_t by)
 
 static void give_out(struct redact *r, size_t n, struct buf *out)
 {
-	buf_add(out, r->shown, n);
+	uint8_t *shown = r->d->shown;
+
+	buf_add(out, shown, n);
 	r->n -= n;
-	memmove(r->shown, r->shown + n, r->n);
+	memmove(shown, shown + n, r->n);
 	for (size_t i = 0; n && i < r->views_n; i++) {
-		spans_move(r->views[i].spans, r->views[i].asleep ? 0 : r->views[i].n, n);
-		spans_move(r->views[i].cut_spans, r->views[i].cut_n, n);
+		struct view *v = &r->views[i];
+
+		if (v->asleep)
+			continue;
+		spans_move(v->spans, v->spans ? v->n : 0, n);
+		spans_move(v->cut_spans, v->cut_n, n);
 	}
+}
+
+/* How much of p is whole lines. */
+static size_t lines(const uint8_t *p, size_t n)
+{
+	static const char ends[] = {'\n', '\r', '\0'};
+	size_t whole = 0;
+
+	for (size_t i = 0; i < sizeof(ends); i++) {
+		const uint8_t *at = memrchr(p + whole, ends[i], n - whole);
+
+		whole = at ? (size_t)(at - p) + 1 : whole;
+	}
+	return whole;
+}
+
+/* Work is done in shown; between calls the stream has its own copy. */
+static void take_up(struct redact *r)
+{
+	if (r->n)
+		memcpy(r->d->shown, r->held, r->n);
+}
+
+static void put_down(struct redact *r, size_t used)
+{
+	struct redactor *d = r->d;
+
+	if (r->n > r->held_cap) {
+		wipe(r->held, r->held_cap);
+		r->held = malloc(2 * r->n);
+		r->held_cap = r->held ? 2 * r->n : 0;
+		r->failed |= !r->held;
+	}
+	if (r->n && !r->failed)
+		memcpy(r->held, d->shown, r->n);
+	explicit_bzero(d->shown, used);
+	explicit_bzero(d->seam, 2 * d->values.longest);
+	for (size_t k = 0; d->undone && k < REDACT_LEVELS; k++)
+		explicit_bzero(d->fresh[k].text, sizeof(d->fresh[k].text));
+	d->undone = false;
+}
+
+/* As much of p as is taken at once. */
+static size_t feed_some(struct redact *r, const uint8_t *p, size_t n, struct buf *out)
+{
+	size_t most = MIN_OF(n, (size_t)REDACT_BLOCK), whole = lines(p, most), wait;
+	size_t take = whole ? whole : most;
+
+	memcpy(r->d->shown + r->n, p, take);
+	r->n += take;
+	wait = turn(r, p, take);
+	if (r->failed)
+		return take;
+	give_out(r, whole ? r->n : wait, out);
+	if (whole)
+		reset(r);
+	return take;
 }
 
 size_t redact_feed(struct redact *r, const void *p, size_t n, bool last, struct buf *out)
 {
-	const uint8_t *in = p;
-	size_t before = r->replaced, at = 0;
+	size_t before = r->replaced, used = r->n + MIN_OF(n, (size_t)REDACT_BLOCK), at = 0;
+	bool values = r->d->values.n > 0;
 
-	if (!r->hold) {
-		buf_add(out, p, n);
-		return 0;
+	take_up(r);
+	while (values && at < n && !r->failed) {
+		used = MAX_OF(used, r->n + MIN_OF(n - at, (size_t)REDACT_BLOCK));
+		at += feed_some(r, (const uint8_t *)p + at, n - at, out);
 	}
-	while (at < n) {
-		size_t take = MIN_OF(n - at, (size_t)REDACT_BLOCK), wait;
-
-		memcpy(r->shown + r->n, in + at, take);
-		r->n += take;
-		wait = turn(r, in + at, take);
-		at += take;
-		/* What waits longer than any value is long is none. */
-		if (r->n - wait > r->hold)
-			wait = r->n - r->hold;
-		give_out(r, wait, out);
-	}
-	if (last) {
+	if (!r->failed && (last || !values))
 		give_out(r, r->n, out);
+	put_down(r, used);
+	if (!r->failed && !values)
+		buf_add(out, p, n);
+	if (last || !values) {
 		reset(r);
+		forget(r);
 	}
+	out->failed |= r->failed;
 	return r->replaced - before;
+}
+
+bool redact_waits(const struct redact *r)
+{
+	return r->n > 0;
+}
+
+void redact_release(struct redact *r, struct buf *out)
+{
+	size_t used = r->n;
+
+	if (r->failed)
+		return;
+	take_up(r);
+	give_out(r, r->n, out);
+	put_down(r, used);
 }

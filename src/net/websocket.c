@@ -12,15 +12,6 @@
 #define WS_GUID "258EAFA5-E914-47DA-95CA-C5AB0DC85B11" /* RFC 6455, 1.3 */
 #define WS_KEY_LEN 24
 
-enum ws_opcode {
-	WS_CONTINUATION = 0,
-	WS_TEXT = 1,
-	WS_BINARY = 2,
-	WS_CLOSE = 8,
-	WS_PING = 9,
-	WS_PONG = 10
-};
-
 bool ws_accept(char ret[WS_ACCEPT_LEN + 1], const char *key)
 {
 	unsigned char bytes[WS_KEY_LEN / 4 * 3], sum[EVP_MAX_MD_SIZE];
@@ -83,32 +74,67 @@ static const char *frame_begin(struct ws_check *w)
 	if (opcode == WS_CLOSE)
 		w->closed = true;
 	w->left = n;
+	w->opcode = opcode;
+	w->fin = fin;
 	return NULL;
 }
 
-const char *ws_check(struct ws_check *w, const void *p, size_t n)
+static void piece_set(struct ws_piece *ret, const struct ws_check *w, const uint8_t *p, size_t n)
+{
+	*ret = (struct ws_piece){
+		.p = p, .n = n, .opcode = w->opcode, .end = w->left == 0, .fin = w->fin};
+}
+
+size_t ws_next(
+	struct ws_check *w, const void *p, size_t n, struct ws_piece *ret, const char **wrong)
 {
 	const uint8_t *b = p;
-	const char *wrong;
-	size_t i = 0;
 
-	while (i < n) {
-		if (w->left) {
-			size_t skip = w->left < n - i ? (size_t)w->left : n - i;
+	*ret = (struct ws_piece){0};
+	*wrong = NULL;
+	if (w->left) {
+		size_t some = w->left < n ? (size_t)w->left : n;
 
-			w->left -= skip;
-			i += skip;
-			continue;
-		}
-		if (w->closed && !w->head_n)
-			return "something follows the close frame";
+		w->left -= some;
+		piece_set(ret, w, b, some);
+		return some;
+	}
+	if (w->closed && !w->head_n) {
+		*wrong = "something follows the close frame";
+		return 0;
+	}
+	for (size_t i = 0; i < n;) {
 		w->head[w->head_n++] = b[i++];
 		if (w->head_n < 2 || w->head_n < head_len(w->head))
 			continue;
 		w->head_n = 0;
-		wrong = frame_begin(w);
-		if (wrong)
-			return wrong;
+		*wrong = frame_begin(w);
+		if (*wrong)
+			return 0;
+		if (!w->left)
+			piece_set(ret, w, b + i, 0);
+		return i;
 	}
-	return NULL;
+	return n;
+}
+
+const char *ws_check(struct ws_check *w, const void *p, size_t n)
+{
+	const char *wrong = NULL;
+	struct ws_piece piece;
+
+	for (size_t at = 0; at < n && !wrong;)
+		at += ws_next(w, (const uint8_t *)p + at, n - at, &piece, &wrong);
+	return wrong;
+}
+
+size_t ws_head(uint8_t out[WS_HEAD_MAX], bool fin, uint8_t opcode, uint64_t n)
+{
+	size_t bytes = n < 126 ? 0 : n <= 0xffff ? 2 : 8;
+
+	out[0] = (uint8_t)((fin ? 0x80 : 0) | opcode);
+	out[1] = (uint8_t)(bytes == 8 ? 127 : bytes == 2 ? 126 : n);
+	for (size_t i = 0; i < bytes; i++)
+		out[2 + i] = (uint8_t)(n >> (8 * (bytes - 1 - i)));
+	return 2 + bytes;
 }

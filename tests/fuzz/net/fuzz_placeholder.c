@@ -13,6 +13,7 @@
 #include "net/escape.h"
 #include "net/needles.h"
 #include "net/placeholder.h"
+#include "net/redact.h"
 
 #define TEXT_MAX (16u << 10)
 
@@ -125,9 +126,12 @@ static void check_redact(const struct buf *b, unsigned cut, size_t which_value)
 	if (!redacts[which_value]) {
 		const char *const *v = &values[which_value];
 		size_t len = strlen(*v);
+		struct redactor *d;
 
 		all_needles[which_value] = needles_new(v, &len, 1, SIZE_MAX);
-		redacts[which_value] = redact_new(v, &len, 1);
+		d = redactor_new();
+		MUST(d && redactor_add(d, *v, len));
+		redacts[which_value] = redact_new(d);
 	}
 	needles = all_needles[which_value];
 	r = redacts[which_value];

@@ -11,6 +11,7 @@ sent: a client that has its answer may look for the record. Prints "ready" when 
 import asyncio
 import base64
 import gzip
+import hashlib
 import itertools
 import json
 import os
@@ -23,6 +24,7 @@ import urllib.parse
 HEAD_MAX = 1 << 20
 BODY_MAX = 64 << 20
 BOMB_B = 256 << 20  # what a small compressed answer expands to
+LATE_S = 0.02  # how long /ws-late keeps what it recognises
 
 numbers = itertools.count(1)
 config = {}
@@ -43,6 +45,7 @@ def bomb():
 
 
 _bomb = None
+last = {}  # what each server was authorized with
 
 
 class Reader:
@@ -133,6 +136,29 @@ async def big(w, size, chunked):
         w.write(b"0\r\n\r\n")
 
 
+async def echo_frames(r, w, headers, late):
+    """A WebSocket that sends every frame back as it came; late: the beginning of the credential is delayed."""
+    proof = hashlib.sha1((headers.get("sec-websocket-key", "") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").encode()).digest()
+    w.write(b"HTTP/1.1 101 X\r\nUpgrade: websocket\r\nConnection: upgrade\r\nSec-WebSocket-Accept: %s\r\n\r\n" % base64.b64encode(proof))
+    token = headers.get("authorization", "").split(" ", 1)[-1].encode("latin-1")
+    while True:
+        head = await r.exactly(2)
+        if head is None:
+            return
+        size = head[1] & 0x7f
+        if size == 126:
+            size, = struct.unpack("!H", await r.exactly(2))
+        mask = await r.exactly(4)
+        data = await r.exactly(size)
+        if data is None:
+            return
+        data = bytes(b ^ mask[i % 4] for i, b in enumerate(data))
+        if late and token.startswith(data):
+            await asyncio.sleep(LATE_S)
+        w.write(head[:1] + (bytes([size]) if size < 126 else struct.pack("!BH", 126, size)) + data)
+        await w.drain()
+
+
 async def git_backend(method, path, query, headers, body):
     """git http-backend as a CGI program."""
     env = {"PATH": "/usr/bin:/bin", "GIT_PROJECT_ROOT": config["git"], "GIT_HTTP_EXPORT_ALL": "1",
@@ -187,6 +213,8 @@ async def respond(label, conn, w, method, target, headers, pairs, body):
         w.write(answer(200, bomb(), extra=["Content-Encoding: gzip"]))
     elif words[0] == "echo-secret":
         w.write(echo_secret(headers))
+    elif words[0] == "last":
+        w.write(answer(200, "last %s\n" % last.get("all", ""), extra=["X-Last: %s" % last.get("all", "")]))
     elif words[0] == "bad-response":
         w.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 7\r\n\r\nhelloxx")
     elif words[0] == "close":
@@ -219,6 +247,12 @@ async def serve_http(label, conn, r, w):
         headers = {n.lower(): v for n, v in pairs}
         if headers.get("expect", "").lower() == "100-continue":
             w.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        if "authorization" in headers:
+            last["all"] = headers["authorization"]
+        if words[1].startswith("/ws") and headers.get("upgrade", "").lower() == "websocket":
+            note(label, conn, "request", method=words[0], target=words[1], headers=pairs, body="")
+            await echo_frames(r, w, headers, words[1] == "/ws-late")
+            return
         body = await read_body(r, headers)
         note(label, conn, "request", method=words[0], target=words[1], headers=pairs,
              body=body[:65536].decode("latin-1"))

@@ -28,6 +28,7 @@
 #include "net/gateway.h"
 #include "net/http1.h"
 #include "net/keeper.h"
+#include "net/websocket.h"
 
 /* ---- a server of ours ---- */
 
@@ -109,7 +110,7 @@ static size_t server_read(SSL *s, struct buf *b)
 		if (!ssl_add(s, b))
 			return 0;
 	head = (size_t)(end - b->data) + 4;
-	if (strstr(b->data, " /early ")) /* answered before the body was read */
+	if (strstr(b->data, " /early ") || strstr(b->data, " /back ")) /* the body is not awaited */
 		return head;
 	length = strstr(b->data, "\r\ncontent-length: ");
 	if (length && length < end)
@@ -188,6 +189,55 @@ static bool server_answer(const struct buf *request, size_t head, struct buf *ou
 	return true;
 }
 
+static bool ssl_all(SSL *s, uint8_t *p, size_t n)
+{
+	for (int k; n; p += k, n -= (size_t)k)
+		if ((k = SSL_read(s, p, (int)n)) <= 0)
+			return false;
+	return true;
+}
+
+/* Frames of less than 64 KiB as they came, unmasked. late: what begins as VALUE does is delayed. */
+static void server_frames(SSL *s, bool late)
+{
+	uint8_t head[WS_HEAD_MAX], mask[4], p[65536 + 4];
+	const struct timespec delay = {.tv_nsec = 5000000};
+
+	while (ssl_all(s, head, 2)) {
+		size_t n = head[1] & 0x7f;
+
+		if (n == 126 && ssl_all(s, p, 2))
+			n = (size_t)p[0] << 8 | p[1];
+		if (!(head[1] & 0x80) || !ssl_all(s, mask, 4) || !ssl_all(s, p + 4, n))
+			return;
+		for (size_t i = 0; i < n; i++)
+			p[4 + i] ^= mask[i % 4];
+		if (late && n < VALUE_LEN && memcmp(p + 4, VALUE, n) == 0)
+			nanosleep(&delay, NULL);
+		mask[0] = (uint8_t)ws_head(head, head[0] & 0x80, head[0] & 0x0f, n);
+		memcpy(p + 4 - (mask[0] == 2 ? 2 : 4), head, mask[0]);
+		if (SSL_write(s, p + 4 - mask[0], (int)n + mask[0]) <= 0)
+			return;
+	}
+}
+
+/* Whatever comes goes back as a chunk. */
+static void server_chunks(SSL *s)
+{
+	static const char head[] = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+	char p[4096], out[4096 + 16];
+	int n;
+
+	SSL_write(s, head, sizeof(head) - 1);
+	while ((n = SSL_read(s, p, sizeof(p))) > 0) {
+		int k = snprintf(out, sizeof(out), "%x\r\n", (unsigned)n);
+
+		memcpy(out + k, p, (size_t)n);
+		memcpy(out + k + n, "\r\n", 2);
+		SSL_write(s, out, k + n + 2);
+	}
+}
+
 static void server_talk(struct server *sv, SSL *s)
 {
 	bool more = true;
@@ -203,16 +253,15 @@ static void server_talk(struct server *sv, SSL *s)
 		buf_add(&sv->seen, request.data, request.len);
 		pthread_mutex_unlock(&sv->lock);
 		atomic_fetch_add(&sv->requests, 1);
+		if (strstr(buf_str(&request), " /back ")) {
+			server_chunks(s);
+			return;
+		}
 		more = server_answer(&request, head, &out);
 		if (out.len && SSL_write(s, out.data, (int)out.len) <= 0)
 			return;
-		if (strstr(buf_str(&out),
-			    "101 Switching")) { /* an echo without frames is enough here */
-			char p[512];
-			int n;
-
-			while ((n = SSL_read(s, p, sizeof(p))) > 0)
-				SSL_write(s, p, n);
+		if (strstr(buf_str(&out), "101 Switching")) {
+			server_frames(s, strstr(buf_str(&request), " /late "));
 			return;
 		}
 	}
@@ -524,6 +573,46 @@ static inline unsigned ask_fresh(
 	cleanup_fd int fd = join(w);
 
 	return ask_on(fd, method, request, ret);
+}
+
+/* ---- WebSockets ---- */
+
+#define UPGRADE                                                                                    \
+	"connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n"               \
+	"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+
+/* A frame of a client, masked with nothing; n < 64 KiB. */
+static inline bool send_frame(int fd, uint8_t first, const char *p, size_t n)
+{
+	uint8_t head[WS_HEAD_MAX];
+	size_t k = ws_head(head, first & 0x80, first & 0x0f, n);
+
+	head[0] = first;
+	head[1] |= 0x80;
+	memset(head + k, 0, 4);
+	return send_all(fd, (const char *)head, k + 4) && send_all(fd, p, n);
+}
+
+/* The next whole frame of the server, in ret as it came; its first byte, 0 at the end. */
+static inline uint8_t next_frame(int fd, struct buf *in, struct buf *ret)
+{
+	buf_reset(ret);
+	for (;;) {
+		const uint8_t *b = (const uint8_t *)buf_str(in);
+		size_t n = in->len >= 2 ? b[1] & 0x7f : 0, k = n == 126 ? 4 : 2;
+		uint8_t first = b[0];
+
+		if (n == 126 && in->len >= 4)
+			n = (size_t)b[2] << 8 | b[3];
+		if (in->len >= k && in->len >= k + n) {
+			buf_add(ret, b + k, n);
+			memmove(in->data, in->data + k + n, in->len - k - n);
+			in->len -= k + n;
+			return first;
+		}
+		if (!more(fd, in))
+			return 0;
+	}
 }
 
 #define ASK(w, method, request)                                                                    \

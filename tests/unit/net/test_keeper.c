@@ -254,20 +254,45 @@ TEST(process_idle_connection_died)
 TEST(process_websocket)
 {
 	WORLD(w, AS_HEADER);
-	ASK(w, "GET",
-		GET("/ws") KEY
-		"connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n"
-		"sec-websocket-extensions: permessage-deflate\r\n"
-		"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n");
+	ASK(w, "GET", GET("/ws") KEY "sec-websocket-extensions: permessage-deflate\r\n" UPGRADE);
+	cleanup_buf struct buf frame = BUF_INIT(1u << 20), big = BUF_INIT(1u << 20);
 
 	CHECK_INT(status, 101);
 	CHECK(!server_saw(&w.sv, "deflate"));
 	buf_reset(&got);
-	CHECK(send_all(fd, "ping " VALUE " pong", VALUE_LEN + 10));
-	while (got.len < VALUE_LEN + 10)
-		CHECK(more(fd, &got));
-	CHECK(strstr(buf_str(&got), "ping *") && strstr(buf_str(&got), "* pong"));
-	CHECK(!strstr(buf_str(&got), VALUE));
+	CHECK(send_frame(fd, 0x81, "ping " VALUE " pong", VALUE_LEN + 10));
+	CHECK_INT(next_frame(fd, &got, &frame), 0x81);
+	CHECK_INT(frame.len, VALUE_LEN + 10);
+	CHECK(strstr(buf_str(&frame), "ping *") && strstr(buf_str(&frame), "* pong"));
+	/* In fragments, with another frame in between; they become one. */
+	for (size_t cut = 1; cut < VALUE_LEN; cut++) {
+		CHECK(send_frame(fd, 0x02, VALUE, cut));
+		CHECK(send_frame(fd, 0x89, VALUE, VALUE_LEN)); /* a ping */
+		CHECK(send_frame(fd, 0x00, "", 0));
+		CHECK(send_frame(fd, 0x80, &VALUE[cut], VALUE_LEN - cut));
+		CHECK_INT(next_frame(fd, &got, &frame), 0x89);
+		CHECK(frame.len == VALUE_LEN && strspn(buf_str(&frame), "*") == VALUE_LEN);
+		CHECK_INT(next_frame(fd, &got, &frame), 0x82);
+		CHECK(frame.len == VALUE_LEN && strspn(buf_str(&frame), "*") == VALUE_LEN);
+	}
+	/* A long message, in frames that are not too small. */
+	for (size_t i = 0; i < 60000 / VALUE_LEN; i++)
+		buf_adds(&big, VALUE);
+	for (int i = 0; i < 4; i++)
+		CHECK(send_frame(fd, i == 0 ? 0x01 : i == 3 ? 0x80 : 0x00, big.data, big.len));
+	for (size_t n = 0; n < 4 * big.len; n += frame.len) {
+		uint8_t first = next_frame(fd, &got, &frame);
+
+		CHECK_INT(first & 0x0f, n == 0 ? 1 : 0);
+		CHECK_INT(first >> 7, n + frame.len == 4 * big.len);
+		CHECK(frame.len >= (32u << 10) || first >> 7);
+		CHECK(strspn(buf_str(&frame), "*") == frame.len);
+	}
+	/* Nothing that the sandbox says is masked, or compressed, or no frame at all passes. */
+	CHECK(send_frame(fd, 0xc1, "x", 1));
+	CHECK_INT(next_frame(fd, &got, &frame), 0x81);
+	CHECK(send_frame(fd, 0x83, "x", 1));
+	CHECK_INT(next_frame(fd, &got, &frame), 0);
 }
 
 /* Two requests in one write: each is judged by itself, in order. */

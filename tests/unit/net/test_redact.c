@@ -8,30 +8,54 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "net/placeholder.h"
+#include "net/redact.h"
+#include "net/values.h"
 
 static const char token[] = "ghp_S3cret/Va+lue=\"0\\1%20end~x";
 static const char second[] = "ghp_S3cret/Va+lue=\"0\\1%20end~x-and-longer";
 
-static struct redact *redact_two(void)
+struct hidden {
+	struct redactor *d;
+	struct redact *r;
+};
+
+static void hidden_done(struct hidden *h)
+{
+	redact_free(h->r);
+	redactor_free(h->d);
+}
+#define cleanup_hidden __attribute__((cleanup(hidden_done)))
+
+static struct hidden hide(const char *const *values, size_t n)
+{
+	struct hidden h = {.d = redactor_new()};
+
+	for (size_t i = 0; h.d && i < n; i++)
+		if (!redactor_add(h.d, values[i], strlen(values[i])))
+			return h;
+	h.r = h.d ? redact_new(h.d) : NULL;
+	return h;
+}
+
+static struct hidden hide_two(void)
 {
 	const char *v[2] = {token, second};
-	size_t n[2] = {sizeof(token) - 1, sizeof(second) - 1};
 
-	return redact_new(v, n, 2);
+	return hide(v, 2);
 }
 
 /* All of `text` in pieces of `step`; what came out is in out. */
 static size_t feed(const char *text, size_t n, size_t step, struct buf *out)
 {
-	struct redact *r = redact_two();
+	static struct hidden h; /* one stream after the other */
 	size_t replaced = 0;
 
-	if (!r)
+	if (!h.r)
+		h = hide_two();
+	if (!h.r)
 		return SIZE_MAX;
 	for (size_t at = 0; at < n; at += step)
-		replaced += redact_feed(r, text + at, MIN_OF(step, n - at), at + step >= n, out);
-	redact_free(r);
+		replaced += redact_feed(h.r, text + at, MIN_OF(step, n - at), at + step >= n, out);
 	return replaced;
 }
 
@@ -82,12 +106,11 @@ TEST(every_form_is_covered_at_every_split)
 
 static size_t feed_one(const char *value, const char *text, size_t step, struct buf *out)
 {
-	size_t n = strlen(text), len = strlen(value), stars = 0;
-	struct redact *r = redact_new(&value, &len, 1);
+	cleanup_hidden struct hidden h = hide(&value, 1);
+	size_t n = strlen(text), stars = 0;
 
-	for (size_t at = 0; r && at < n; at += step)
-		redact_feed(r, text + at, MIN_OF(step, n - at), at + step >= n, out);
-	redact_free(r);
+	for (size_t at = 0; h.r && at < n; at += step)
+		redact_feed(h.r, text + at, MIN_OF(step, n - at), at + step >= n, out);
 	for (size_t i = 0; i < out->len; i++)
 		stars += out->data[i] == '*';
 	return stars;
@@ -146,26 +169,17 @@ TEST(the_longest_value_is_covered_whole)
 	}
 }
 
-TEST(other_text_is_given_out_as_it_came_and_at_once)
+TEST(other_text_is_given_out_as_it_came)
 {
 	static const char text[] =
 		"data: {\"delta\": \"hello\\nworld\\u0020%20\"}\n\nghp_S3cret/Va+lue ghp_ 100% \\";
-	struct redact *r = redact_two();
 	uint32_t x = 3;
 
-	CHECK(r);
 	for (size_t step = 1; step < sizeof(text); step++) {
 		cleanup_buf struct buf out = BUF_INIT(4096);
 
 		CHECK_INT(feed(text, sizeof(text) - 1, step, &out), 0);
 		CHECK_STR(buf_str(&out), text);
-	}
-	for (int i = 0; i < 100; i++) {
-		cleanup_buf struct buf out = BUF_INIT(1u << 20);
-
-		/* A line that ends in nothing that begins a value does not wait. */
-		CHECK_INT(redact_feed(r, "data: x\n\n", 9, false, &out), 0);
-		CHECK_STR(buf_str(&out), "data: x\n\n");
 	}
 	for (int round = 0; round < 50; round++) {
 		cleanup_buf struct buf out = BUF_INIT(1u << 20);
@@ -178,55 +192,115 @@ TEST(other_text_is_given_out_as_it_came_and_at_once)
 		CHECK_INT(feed(noise, sizeof(noise), 777, &out), 0);
 		CHECK(out.len == sizeof(noise) && memcmp(out.data, noise, sizeof(noise)) == 0);
 	}
-	redact_free(r);
 }
 
-TEST(what_may_be_a_value_waits_and_then_does_not)
+/* Lines do not wait; what is no line does, whatever it looks like, and then not longer. */
+TEST(a_tail_waits_whatever_it_is)
 {
-	struct redact *r = redact_two();
-	cleanup_buf struct buf out = BUF_INIT(4096);
+	cleanup_hidden struct hidden h = hide_two();
+	cleanup_buf struct buf out = BUF_INIT(65536);
+	size_t tail = 2 * (sizeof(second) - 1) - 1; /* hexadecimal, less one */
+	char plain[1000];
 
-	CHECK(r);
-	redact_feed(r, "abc ghp_S3c", 11, false, &out);
-	CHECK_STR(buf_str(&out), "abc ");
-	redact_feed(r, "on.", 3, false, &out);
-	CHECK_STR(buf_str(&out), "abc ghp_S3con.");
-	redact_feed(r, "%6", 2, false, &out);
-	CHECK_STR(buf_str(&out), "abc ghp_S3con.");
-	redact_feed(r, "", 0, true, &out);
-	CHECK_STR(buf_str(&out), "abc ghp_S3con.%6");
-	redact_free(r);
+	CHECK(h.r);
+	for (int i = 0; i < 100; i++) {
+		buf_reset(&out);
+		redact_feed(h.r, "data: ghp_\n\n", 12, false, &out);
+		CHECK_STR(buf_str(&out), "data: ghp_\n\n");
+		CHECK(!redact_waits(h.r));
+	}
+	memset(plain, 'z', sizeof(plain));
+	buf_reset(&out);
+	redact_feed(h.r, plain, sizeof(plain), false, &out);
+	CHECK_INT(out.len, sizeof(plain) - tail);
+	redact_feed(h.r, plain, 10, false, &out);
+	CHECK_INT(out.len, sizeof(plain) - tail + 10);
+	CHECK(redact_waits(h.r));
+	redact_release(h.r, &out);
+	CHECK_INT(out.len, sizeof(plain) + 10);
+	CHECK(!redact_waits(h.r));
+	redact_feed(h.r, "z", 1, false, &out);
+	CHECK_INT(out.len, sizeof(plain) + 10);
+	redact_feed(h.r, "", 0, true, &out);
+	CHECK_INT(out.len, sizeof(plain) + 11);
+}
+
+/* Of a value that was released in part the rest is covered, in every form, wherever it was cut. */
+TEST(a_release_does_not_lose_a_value)
+{
+	cleanup_hidden struct hidden h = hide_two();
+
+	CHECK(h.r);
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++)
+		for (size_t cut = 1; cut + 8 < strlen(forms[i]); cut++) {
+			cleanup_buf struct buf out = BUF_INIT(4096);
+
+			redact_feed(h.r, "{\"a\": \"", 7, false, &out);
+			redact_feed(h.r, forms[i], cut, false, &out);
+			redact_release(h.r, &out);
+			CHECK_INT(out.len, cut + 7);
+			redact_feed(h.r, forms[i] + cut, strlen(forms[i]) - cut, false, &out);
+			redact_feed(h.r, "\"}", 2, true, &out);
+			CHECK_INT(out.len, strlen(forms[i]) + 9);
+			if (!str_starts(buf_str(&out) + 7 + cut, i < 10 ? "*" : "") ||
+				!strstr(buf_str(&out) + 7 + cut, "*****"))
+				test_fail(__FILE__, __LINE__, "form %zu cut at %zu: %s", i, cut,
+					buf_str(&out));
+		}
+}
+
+/* Values that come while streams are under way are looked for in them; nothing waits without any. */
+TEST(values_come_and_go)
+{
+	cleanup_hidden struct hidden h = hide(NULL, 0);
+	cleanup_buf struct buf out = BUF_INIT(65536);
+
+	CHECK(h.r);
+	redact_feed(h.r, "ghp_S3", 6, false, &out);
+	CHECK_STR(buf_str(&out), "ghp_S3");
+	CHECK(redactor_add(h.d, token, sizeof(token) - 1));
+	CHECK(redactor_add(h.d, token, sizeof(token) - 1));
+	redact_feed(h.r, " abc ", 5, false, &out);
+	CHECK(redactor_add(h.d, "another-value-0123", 18));
+	redact_feed(h.r, "another-value-0123", 18, false, &out);
+	redact_feed(h.r, token, sizeof(token) - 1, true, &out);
+	CHECK(str_starts(buf_str(&out), "ghp_S3 abc ****") && str_ends(buf_str(&out), "*****"));
+	CHECK(!strstr(buf_str(&out), "another") && !strstr(buf_str(&out), "end"));
+	redact_feed(h.r, "abc", 3, false, &out);
+	CHECK_INT(redactor_reset(h.d), 0);
+	buf_reset(&out);
+	redact_feed(h.r, "def", 3, false, &out);
+	CHECK_STR(buf_str(&out), "abcdef");
 }
 
 TEST(redact_has_limits)
 {
-	cleanup_free char *big = malloc(PLACEHOLDER_MAX + 1);
+	cleanup_free char *big = malloc(VALUE_MAX_B + 1);
 	cleanup_buf struct buf out = BUF_INIT(1u << 20), text = BUF_INIT(1u << 20);
-	const char *v[1] = {big};
-	size_t n = PLACEHOLDER_MAX + 1;
-	struct redact *r;
+	cleanup_hidden struct hidden h = hide(NULL, 0);
 
-	CHECK(big);
-	memset(big, 'a', PLACEHOLDER_MAX + 1);
-	CHECK(!redact_new(v, &n, 1));
-	n = PLACEHOLDER_MIN - 1;
-	CHECK(!redact_new(v, &n, 1));
-	n = PLACEHOLDER_MAX;
-	r = redact_new(v, &n, 1);
-	CHECK(r);
-	for (size_t i = 0; i < PLACEHOLDER_MAX; i++)
+	CHECK(big && h.r);
+	memset(big, 'a', VALUE_MAX_B + 1);
+	CHECK(!redactor_add(h.d, big, VALUE_MAX_B + 1));
+	CHECK(!redactor_add(h.d, big, VALUE_MIN_B - 1));
+	CHECK(redactor_add(h.d, big, VALUE_MAX_B));
+	for (size_t i = 0; i < VALUE_MAX_B; i++)
 		buf_adds(&text, "\\u0061");
 	for (size_t at = 0; at < text.len; at += 1000)
-		redact_feed(r, text.data + at, MIN_OF((size_t)1000, text.len - at), false, &out);
-	redact_feed(r, "b", 1, true, &out);
+		redact_feed(h.r, text.data + at, MIN_OF((size_t)1000, text.len - at), false, &out);
+	redact_feed(h.r, "b", 1, true, &out);
 	CHECK_INT(out.len, text.len + 1);
 	CHECK(!memchr(out.data, 'a', out.len) && !memchr(out.data, '0', out.len));
-	redact_free(r);
-	r = redact_new(v, &n, 0);
-	CHECK(r);
+	for (unsigned i = 1; i < VALUES_MAX; i++) {
+		char value[24];
+
+		snprintf(value, sizeof(value), "value-number-%06u", i);
+		CHECK(redactor_add(h.d, value, strlen(value)));
+	}
+	CHECK(!redactor_add(h.d, "one-more-than-there-may-be", 26));
 	buf_reset(&out);
-	CHECK_INT(redact_feed(r, big, 100, false, &out), 0);
-	CHECK_INT(out.len, 100);
-	redact_free(r);
+	redact_feed(h.r, "value-number-000001 value-number-000127", 39, true, &out);
+	CHECK_STR(buf_str(&out), "******************* *******************");
 	redact_free(NULL);
+	redactor_free(NULL);
 }
