@@ -57,8 +57,9 @@ struct loop {
 	struct live live;
 	struct prompt prompt;
 	uint64_t deadline_ms, kill_ms;
-	bool go;   /* said: from now on there is, or will be, a command */
-	bool over; /* EXIT or FAILED seen, or control closed */
+	uint64_t stop_ms; /* when a command that outlives our own end is killed; 0: never */
+	bool go;          /* said: from now on there is, or will be, a command */
+	bool over;        /* EXIT or FAILED seen, or control closed */
 	int rc;
 };
 
@@ -294,10 +295,16 @@ static void on_child(struct loop *l)
 		signal_init(l->s->sandbox, SIGKILL);
 }
 
-/* Meant for the command; while there is none yet, for the whole undertaking. */
+/*
+ * Meant for the command; while there is none yet, for the whole undertaking. Where the command is only a
+ * step of something that shall end (a replay), it may handle the signal, ignore it or lose it (a shell
+ * does, between two commands), but not prevent the end.
+ */
 static void on_ending_signal(struct loop *l, int sig)
 {
 	l->s->signals->ended_by = sig;
+	if (l->go && interrupt_fd() >= 0 && !l->stop_ms)
+		l->stop_ms = clock_ms() + KILL_GRACE_MS;
 	if (l->go) { /* its first process holds signals back until the command is there */
 		signal_init(l->s->sandbox, sig);
 		return;
@@ -403,9 +410,15 @@ static void enforce_time(struct loop *l)
 {
 	uint64_t now;
 
-	if (!l->deadline_ms)
+	if (!l->deadline_ms && !l->stop_ms)
 		return;
 	now = clock_ms();
+	if (l->stop_ms && now >= l->stop_ms) {
+		signal_init(l->s->sandbox, SIGKILL);
+		l->stop_ms = UINT64_MAX;
+	}
+	if (!l->deadline_ms)
+		return;
 	if (!l->out->timed_out && now >= l->deadline_ms) {
 		l->out->timed_out = true;
 		l->kill_ms = now + KILL_GRACE_MS;
@@ -421,7 +434,11 @@ static int wait_ms(const struct loop *l)
 {
 	uint64_t at = l->out->timed_out ? l->kill_ms : l->deadline_ms, now;
 
-	if (!l->deadline_ms || at == UINT64_MAX)
+	if (!l->deadline_ms)
+		at = UINT64_MAX;
+	if (l->stop_ms)
+		at = MIN_OF(at, l->stop_ms);
+	if (at == UINT64_MAX)
 		return -1;
 	now = clock_ms();
 	return at <= now ? 0 : (int)MIN_OF(at - now, 1u << 30);

@@ -216,6 +216,31 @@ def test_replay_stops(p):
 		wait_for(lambda: not processes(os.fsencode(gate)), "nothing left running")
 
 
+@test
+def test_replay_stops_a_command_that_does_not(p):
+	"""A command that ignores the signal, or a shell that loses it between two commands, is not what decides."""
+	repository(p)
+	gate = p.write(os.path.join(p.root, "gate/gate"), "")
+	new(p, "e", "--read", os.path.dirname(gate))
+	work(p, f"trap '' INT TERM; echo here >&2; cat {gate}")
+	os.unlink(gate)
+	os.mkfifo(gate)
+	for sig in (None, signal.SIGTERM):
+		t = Terminal()
+		try:
+			c = t.start(p.argv("replay", "-v", "e"), p.ws, p.env)
+			t.expect(b"here")
+			if sig:
+				c.send_signal(sig)
+			else:
+				t.send(b"\x03")
+			equal(t.finish(), -(sig or signal.SIGINT), f"how it ended; {t.log!r}")
+		finally:
+			t.close()
+		equal(names(p), ["e"], "environments")
+		wait_for(lambda: not processes(os.fsencode(gate)), "nothing left running")
+
+
 # ---- new ----
 
 def half_made(p):
