@@ -20,6 +20,9 @@ import traceback
 
 sys.dont_write_bytecode = True
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.append(os.path.join(TOP, "tests"))
+import dispositions  # noqa: E402,F401  (sets them)
+
 BUILD = os.path.abspath(os.environ.get("BUILD") or os.path.join(TOP, "build"))
 CROFT = os.path.abspath(os.environ.get("CROFT") or os.path.join(BUILD, "croft"))
 FORCED = [f for f in os.environ.get("CROFT_FORCE_FAIL", "").split(",") if f]

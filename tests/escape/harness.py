@@ -15,6 +15,9 @@ import tempfile
 import traceback
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.append(os.path.join(ROOT, "tests"))
+import dispositions  # noqa: E402,F401  (sets them)
+
 TIERS = ("namespace", "process")
 WAIT_S = 60  # longest wait for something that should happen at once
 
@@ -87,6 +90,7 @@ class Place:
         self.user, self.tier = user, tier
         self.dir = tempfile.mkdtemp(prefix="t.", dir=base)
         self.token = os.urandom(12).hex()
+        self.pids = set()  # of what was started here: cgroups and files have them in their names
         self.work, self.home = os.path.join(self.dir, "work"), os.path.join(self.dir, "home")
         self.outside = os.path.join(self.dir, "outside")
         for path in (self.work, self.home, self.outside):
@@ -126,7 +130,9 @@ class Place:
         kw.setdefault("stdout", subprocess.PIPE)
         kw.setdefault("stderr", subprocess.PIPE)
         env = dict(self.env, **kw.pop("env", {}))
-        return subprocess.Popen(argv, env=env, **kw, **self.user.drop())
+        child = subprocess.Popen(argv, env=env, **kw, **self.user.drop())
+        self.pids.add(child.pid)
+        return child
 
     def plain(self, *argv, **kw):
         """Run without a sandbox: the negative control."""
@@ -290,6 +296,18 @@ def descendants(pid):
         found.append(p)
         todo += sorted(children.get(p, []))
     return found
+
+
+def somebody_elses(pid):
+    """Does a process belong to another program's tree? Ours descend from us; orphans from init."""
+    steps = [pid]
+    while steps[-1] > 1 and steps[-1] != os.getpid():
+        try:
+            with open("/proc/%d/stat" % steps[-1], encoding="ascii", errors="replace") as f:
+                steps.append(int(f.read().rsplit(")", 1)[1].split()[1]))
+        except OSError:
+            return False
+    return steps[-1] != os.getpid() and len(steps) > 3
 
 
 def pidfds(pids):
