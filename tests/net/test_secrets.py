@@ -268,21 +268,25 @@ def killed(p):
 @case("S5-authority", tiers=BOTH)
 def authority(p):
     """The sandbox's authority is trusted inside only, differs per run, and its key is nowhere to be read."""
-    look = ("import os,ssl,socket,glob,sys\nfrom urllib.request import urlopen\n"
+    # A key, and not a program that knows how one begins: an installed croft-gateway lies in /usr/local.
+    look = ("import os,re,ssl,socket,glob,sys\nfrom urllib.request import urlopen\n"
+            "key=re.compile(b'-----BEGIN [A-Z ]*PRIVATE '+b'KEY-----[ \\\\r\\\\n]+[A-Za-z0-9+/=\\\\r\\\\n]{60,}')\n"
             "urlopen('https://raw.example.com/')\nhits=[]\n"
             "for top in ('/etc','/tmp','/run','/usr/local','/dev/shm','/var',os.environ['HOME'],os.getcwd()):\n"
             "  for d,_,fs in os.walk(top):\n"
             "    for f in fs:\n"
             "      try:\n"
             "        q=os.path.join(d,f)\n"
-            "        if os.path.isfile(q) and os.path.getsize(q)<1<<22 and b'PRIVATE '+b'KEY' in open(q,'rb').read(): hits.append(q)\n"
+            "        if os.path.isfile(q) and os.path.getsize(q)<1<<24 and key.search(open(q,'rb').read()): hits.append(q)\n"
             "      except OSError: pass\n"
             "print(hits)\n"
             "pem=ssl.get_server_certificate(('raw.example.com',443)) if not os.environ.get('https_proxy') else ''\n"
             "print(hash(pem))\n")
     r, _ = p.croft_run({"allow": ["raw.example.com"]}, PYTHON, "-c", look, env={"PYTHONHASHSEED": "1"})
     check(r.rc == 0 and r.out.splitlines()[0] == "[]", r)
+    planted = p.write("planted.pem", "-----BEGIN EC PRIVATE " + "KEY-----\n" + "MHcCAQEEIA" * 8 + "\n-----END EC PRIVATE " + "KEY-----\n")
     second, _ = p.croft_run({"allow": ["raw.example.com"]}, PYTHON, "-c", look)
+    check(planted in second.out.splitlines()[0], "the control is not found: %s" % second)
     if p.tier == "namespace":
         check(second.out.splitlines()[1] != r.out.splitlines()[1], "the same certificate in two runs")
     check(not grep_tree(p.env["XDG_STATE_HOME"], b"PRIVATE " + b"KEY") if os.path.isdir(p.env["XDG_STATE_HOME"]) else True, "a key in the state")
