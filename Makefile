@@ -8,7 +8,7 @@ BUILD := $(shell tools/build-dir)
 endif
 
 .DEFAULT_GOAL := build
-.PHONY: build help deps deps-test deps-bench deps-fuzz demo test bench soak fuzz lint format asan install clean
+.PHONY: build help deps deps-test deps-bench deps-fuzz demo check test bench soak fuzz lint format asan install clean
 
 build: ## compile into build/; the program is build/croft
 	@tools/build "$(BUILD)"
@@ -29,6 +29,10 @@ demo: deps ## let a sample agent misbehave in an environment; review, land and v
 	@echo "building croft"
 	@QUIET=1 tools/build "$(BUILD)"
 	@demo/run "$(BUILD)/croft"
+
+check: ## the inner loop, below 3 minutes on two cores: build, style, unit tests, quick scripts
+	@QUIET=1 tools/build "$(BUILD)"
+	@BUILD="$(BUILD)" tools/run-tests --check
 
 test: deps-test ## run every test
 	@tools/build "$(BUILD)"

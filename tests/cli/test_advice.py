@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# check
 """Small mistakes: each is told in a sentence that helps, and no option is taken and ignored."""
 import json
 import os

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# check
 """Kernel features forced away: a fallback that holds as well, or exit 126; never "ran anyway" unrecorded."""
 import json
 import os

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# check
 """`croft policy learn`: propose the narrowest policy that would have let the command work; apply nothing."""
 import json
 import os

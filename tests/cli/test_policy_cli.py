@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# check
 """`croft policy`: show, check, explain, diff, trust; layers on a real disk."""
 import json
 import os

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# check
 # quick
 """`croft run`: what a command may do, what it may not, and what the receipt says of both."""
 import glob

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# check
 """Signals reach the command; killing any croft process leaves nothing running."""
 import json
 import os

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# check
 """Pipes are transparent: exact bytes, half-close, SIGPIPE, closed descriptors, no invented waiting."""
 import hashlib
 import os

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# check
 # quick
 # forced: landlock
 """Denied reads are told where there is no FUSE (containers, /dev/fuse for root only): traps, and with FUSE the same."""

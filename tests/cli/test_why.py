@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# check
 """`croft why`: what was denied, by which rule, and what would allow it."""
 import json
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# check
 """F1 to F17 where something has to be prepared or watched from outside the sandbox."""
 import json
 import os

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# check
 """I6 to I13 where a terminal, descriptors or host processes are needed outside."""
 import array
 import fcntl

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# check
 # serial
 """K8 with programs that only root can plant, K12: any croft process killed leaves nothing running."""
 import os
