@@ -16,8 +16,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
+#include <linux/fiemap.h>
 #include <linux/fs.h>
 #include <linux/netlink.h>
+#include <linux/random.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <sched.h>
@@ -192,31 +194,69 @@ static void end_if(struct builder *b, size_t at)
 
 /* --- argument checks --- */
 
+/* What is asked of files and of the random device without changing them; and sharing extents. */
+static const uint32_t file_ioctls[] = {FS_IOC_GETFLAGS, FS_IOC_FSGETXATTR, FS_IOC_GETVERSION,
+	FS_IOC_FIEMAP, FIGETBSZ, FICLONE, FICLONERANGE, FIDEDUPERANGE, RNDGETENTCNT};
+
+/*
+ * Types (the second byte) that file systems use: ext4, fscrypt and verity; ext2; XFS and freezing;
+ * Btrfs; FAT; F2FS; NILFS; OCFS2; Ceph; CIFS; bcachefs; the watch queues of pipes.
+ */
+static const uint8_t file_ioctl_types[] = {
+	'f', 'v', 'X', 0x94, 'r', 0xf5, 'n', 'o', 0x97, 0xcf, 0xbc, 'W'};
+
+/*
+ * Files answer ioctls that change them, or the file system, through descriptors opened for reading,
+ * and no Landlock rule sees that: SETVERSION, verity, encryption, subvolumes. What is not listed
+ * does not exist (ENOTTY, as on a file system that has no such thing). Devices that the policy
+ * names have ioctls that nobody can list; which of them may be used at all is Landlock's.
+ */
 static void check_ioctl(struct builder *b)
 {
+	uint32_t meta = b->flags & SECCOMP_NOTIFIES_META ? NOTIFY : ALLOW;
+
 	load_arg(b, 1);
 	/* Typing into, or rewiring, the terminal that a person sits at. */
 	answer_if_equal(b, TIOCSTI, FAIL(EPERM));
 	answer_if_equal(b, TIOCLINUX, FAIL(EPERM));
 	answer_if_equal(b, TIOCSETD, FAIL(EPERM));
 	answer_if_equal(b, TIOCCONS, FAIL(EPERM));
-	/* Kernel event queues over pipes: nothing ordinary uses them. */
-	answer_if_equal(b, 0x5760 /* IOC_WATCH_QUEUE_SET_SIZE */, FAIL(ENOTTY));
-	answer_if_equal(b, 0x5761 /* IOC_WATCH_QUEUE_SET_FILTER */, FAIL(ENOTTY));
-	if (b->flags & SECCOMP_NOTIFIES_META) {
-		answer_if_equal(b, FS_IOC_SETFLAGS, NOTIFY);
-		answer_if_equal(b, FS_IOC_FSSETXATTR, NOTIFY);
-	}
-	/*
-	 * Btrfs makes and destroys subvolumes by ioctl on a directory opened for reading, which no
-	 * Landlock rule sees. Of its ioctls only the three that the VFS took over remain.
-	 */
-	answer_if_equal(b, FICLONE, ALLOW);
-	answer_if_equal(b, FICLONERANGE, ALLOW);
-	answer_if_equal(b, FIDEDUPERANGE, ALLOW);
 	mask(b, 0xff00);
-	answer_if_equal(b, 0x9400, FAIL(ENOTTY));
-	answer(b, ALLOW);
+	answer_if_equal(b, 'T' << 8, ALLOW);  /* terminals, FIONREAD, FIONBIO, FIOCLEX … */
+	answer_if_equal(b, 0x89 << 8, ALLOW); /* sockets */
+	load_arg(b, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(file_ioctls); i++)
+		answer_if_equal(b, file_ioctls[i], ALLOW);
+	answer_if_equal(b, FS_IOC_SETFLAGS, meta);
+	answer_if_equal(b, FS_IOC_FSSETXATTR, meta);
+	if (b->flags & SECCOMP_DEVICES) {
+		mask(b, 0xff00);
+		for (size_t i = 0; i < ARRAY_SIZE(file_ioctl_types); i++)
+			answer_if_equal(b, (uint32_t)file_ioctl_types[i] << 8, FAIL(ENOTTY));
+		answer(b, ALLOW);
+	} else {
+		answer(b, FAIL(ENOTTY));
+	}
+}
+
+/*
+ * A lease on a file that can be read makes the host's writer wait for us, and F_NOTIFY has the
+ * kernel send signals. What Linux added is listed; the numbers below that are POSIX's and locks.
+ */
+static void check_fcntl(struct builder *b)
+{
+	static const uint32_t harmless[] = {F_DUPFD_CLOEXEC, F_SETPIPE_SZ, F_GETPIPE_SZ,
+		F_ADD_SEALS, F_GET_SEALS, F_GETLEASE, 1024 + 3 /* F_DUPFD_QUERY */,
+		1024 + 4 /* F_CREATED_QUERY */, 1024 + 11 /* F_GET_RW_HINT */,
+		1024 + 13 /* F_GET_FILE_RW_HINT */};
+
+	load_arg(b, 1);
+	answer_later(b, emit(b, BPF_JMP | BPF_JGE | BPF_K, 0, 0, 1024), false, ALLOW);
+	for (size_t i = 0; i < ARRAY_SIZE(harmless); i++)
+		answer_if_equal(b, harmless[i], ALLOW);
+	answer_if_equal(b, F_SETLEASE, FAIL(EPERM));
+	answer_if_equal(b, F_NOTIFY, FAIL(EPERM));
+	answer(b, FAIL(EINVAL));
 }
 
 /* Protocols of one socket type: the default, and its own number. */
@@ -437,6 +477,9 @@ static void check(struct builder *b, enum syscall_class c)
 	case SC_IOCTL:
 		check_ioctl(b);
 		break;
+	case SC_FCNTL:
+		check_fcntl(b);
+		break;
 	case SC_SOCKET:
 		check_socket(b);
 		break;
@@ -476,7 +519,7 @@ static size_t tree_bound(const struct range *r, size_t n)
 	uint32_t action;
 
 	for (size_t i = 0; i < n; i++)
-		bound += plain(r[i].class, &action) ? 2 : 40;
+		bound += plain(r[i].class, &action) ? 2 : 48;
 	return bound;
 }
 

@@ -35,7 +35,7 @@ enum seccomp_flags {
 	SECCOMP_NOTIFY_READS = 1 << 1,
 	SECCOMP_BROKER = 1 << 2,
 	/*
-	 * No namespaces behind it: TCP sockets and connected AF_UNIX pairs only, no listen() and no
+	 * No namespaces behind it: TCP sockets and connected AF_UNIX pairs only, no bind(), listen() or
 	 * TCP Fast Open (Landlock sees neither), no SysV IPC, no POSIX mq, no limits or priorities
 	 * of other processes. Signals to the user's other processes are Landlock's to refuse (ABI
 	 * 6); before that os/guard.h keeps them from the sandbox's first process.
@@ -46,6 +46,8 @@ enum seccomp_flags {
 	/* No ptrace, process_vm_*, pidfd_getfd: where Landlock is absent. */
 	SECCOMP_NO_PTRACE = 1 << 5,
 	SECCOMP_NOTIFY_META = 1 << 6,
+	/* The policy names devices: their ioctls are open, and those of file systems closed by type. */
+	SECCOMP_DEVICES = 1 << 7,
 };
 #define SECCOMP_NOTIFIES_CHANGES (SECCOMP_NOTIFY_WRITES | SECCOMP_NOTIFY_READS | SECCOMP_BROKER)
 #define SECCOMP_NOTIFIES_META (SECCOMP_BROKER | SECCOMP_NOTIFY_META)

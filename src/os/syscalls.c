@@ -110,7 +110,7 @@ const struct syscall_entry syscall_table[] = {
 	S(read, ALLOW), S(write, ALLOW), S(readv, ALLOW), S(writev, ALLOW), S(pread64, ALLOW),
 	S(pwrite64, ALLOW), S(preadv, ALLOW), S(pwritev, ALLOW), S(preadv2, ALLOW),
 	S(pwritev2, ALLOW), S(lseek, ALLOW), S(close, ALLOW), S(close_range, ALLOW), S(dup, ALLOW),
-	S(dup3, ALLOW), S(fcntl, ALLOW), S(flock, ALLOW), S(fsync, ALLOW), S(fdatasync, ALLOW),
+	S(dup3, ALLOW), S(fcntl, FCNTL), S(flock, ALLOW), S(fsync, ALLOW), S(fdatasync, ALLOW),
 	S(sync, ALLOW), S(syncfs, ALLOW), S(sync_file_range, ALLOW), S(ftruncate, ALLOW),
 	S(fallocate, ALLOW), S(fadvise64, ALLOW), S(readahead, ALLOW), S(copy_file_range, ALLOW),
 	S(sendfile, ALLOW), S(splice, ALLOW), S(tee, ALLOW), S(vmsplice, ABSENT), S(pipe2, ALLOW),
@@ -204,7 +204,7 @@ const struct syscall_entry syscall_table[] = {
 	S(getrandom, ALLOW), S(sethostname, DENY), S(setdomainname, DENY),
 
 	/* Sockets. */
-	S(socket, SOCKET), S(socketpair, SOCKETPAIR), S(bind, ALLOW), S(listen, LISTEN),
+	S(socket, SOCKET), S(socketpair, SOCKETPAIR), S(bind, LISTEN), S(listen, LISTEN),
 	S(accept, ALLOW), S(accept4, ALLOW), S(connect, ALLOW), S(getsockname, ALLOW),
 	S(getpeername, ALLOW), S(sendto, SEND_ARG3), S(recvfrom, ALLOW), S(setsockopt, ALLOW),
 	S(getsockopt, ALLOW), S(shutdown, ALLOW), S(sendmsg, SEND_ARG2), S(recvmsg, ALLOW),

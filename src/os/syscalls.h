@@ -23,11 +23,12 @@ enum syscall_class {
 	SC_CLONE,       /* arg0: no new namespaces */
 	SC_UNSHARE,     /* arg0: only what a thread owns anyway */
 	SC_PERSONALITY, /* arg0: harmless values */
-	SC_IOCTL,       /* arg1: no terminal injection, no path changes behind Landlock's back */
-	SC_SECCOMP,     /* arg1: filters may be added, listeners may not */
-	SC_SOCKET,      /* arg0-2: family, type, protocol */
-	SC_SOCKETPAIR,  /* arg0-1 */
-	SC_SEND_ARG2,   /* sendmsg: flags in arg2; TCP Fast Open connects without Landlock's consent
+	SC_IOCTL,      /* arg1: no terminal injection, no changes of files behind Landlock's back */
+	SC_FCNTL,      /* arg1: no leases */
+	SC_SECCOMP,    /* arg1: filters may be added, listeners may not */
+	SC_SOCKET,     /* arg0-2: family, type, protocol */
+	SC_SOCKETPAIR, /* arg0-1 */
+	SC_SEND_ARG2,  /* sendmsg: flags in arg2; TCP Fast Open connects without Landlock's consent
 			 */
 	SC_SEND_ARG3,   /* sendto, sendmmsg: the same, flags in arg3 */
 	SC_PRLIMIT,     /* arg0: pid; process tier: only our own */
@@ -36,8 +37,9 @@ enum syscall_class {
 	SC_SCHED,       /* arg0: whose; process tier: only the caller's own */
 
 	/* Judged by tier. */
-	SC_IPC,      /* SysV IPC, POSIX message queues: not in the process tier */
-	SC_LISTEN,   /* listen() binds a free port by itself, which Landlock does not see */
+	SC_IPC,    /* SysV IPC, POSIX message queues: not in the process tier */
+	SC_LISTEN, /* listen() binds a free port by itself, which Landlock does not see; bind() of a
+			socket from socketpair() makes a name, which the broker does not see */
 	SC_LANDLOCK, /* not with the broker, which would act outside the caller's own domain */
 	SC_RESTRICT, /* LANDLOCK; but process tier: croft's own process enters a ruleset, arg1 is 0 */
 	SC_TRACE,    /* reads or changes another process: not with SECCOMP_NO_PTRACE */

@@ -57,6 +57,7 @@ def calls(fd, path):
         "setxattrat": lambda: xattrat(fd),
         "fremovexattr": lambda: os.removexattr(fd, "user.given"),
         "SETFLAGS": lambda: flags(0x80086601, 0x40086602, 8, nodump(0))(fd),
+        "SETVERSION": lambda: fcntl.ioctl(fd, 0x40087602, struct.pack("q", 7)),
         "FSSETXATTR": lambda: flags(0x801c581f, 0x401c5820, 28, nodump(0))(fd),
     }
 done = []
@@ -326,6 +327,67 @@ def metadata_of_devices(p):
     r = p.plain("/usr/bin/python3", "-I", "-c",
                 "import os; os.utime('/dev/null', None, dir_fd=None) if os.geteuid() else os.chmod('/dev/null', 0o666)")
     check(r.rc == 0, "the control does not escape: %s" % r)
+
+
+@harness.case("F14-file-ioctls")
+def file_ioctls(p):
+    """Ioctls that change a file need no descriptor opened for writing: those not known to be harmless are absent."""
+    attack = ("import fcntl, struct, sys\n"
+              "f = open(sys.argv[1], 'rb')\n"
+              "fcntl.ioctl(f, 0x80086601, bytes(8))\n"  # FS_IOC_GETFLAGS stays
+              "fcntl.ioctl(f, 0x40087602, struct.pack('q', 7))\n"
+              "print('CHANGED')\n")
+    given = p.write(os.path.join(p.outside, "given"), "text\n")
+    r = p.run("-q", "--direct", "--read", given, *PYTHON, attack, given)
+    check("CHANGED" not in r.out and "Inappropriate ioctl" in r.err, r)
+    r = p.plain("/usr/bin/python3", "-I", "-c", attack, given)
+    if "Inappropriate ioctl" in r.err or "not supported" in r.err:
+        raise harness.Skip("this file system has no such ioctl")
+    check("CHANGED" in r.out, "the control does not escape: %s" % r)
+
+
+@harness.case("F14-lease")
+def lease(p):
+    """A lease on a readable file would make the host's writer wait until the command ends."""
+    attack = ("import fcntl, os, sys\n"
+              "f = open(sys.argv[1], 'rb')\n"
+              "kind = (fcntl.F_RDLCK, fcntl.F_WRLCK)[int(sys.argv[2])]\n"
+              "try:\n"
+              "    fcntl.fcntl(f, fcntl.F_SETLEASE, kind); print('LEASED')\n"
+              "except OSError as e: print(e.errno)\n"
+              "try:\n"
+              "    fcntl.fcntl(os.open('.', os.O_RDONLY), fcntl.F_NOTIFY, 1); print('NOTIFIED')\n"
+              "except OSError as e: print(e.errno)\n")
+    given = p.write(os.path.join(p.outside, "given"), "text\n")
+    for kind in ("0", "1"):
+        for options in modes(p):
+            r = p.run("-q", *options, "--read", given, *PYTHON, attack, given, kind)
+            check(r.rc == 0 and r.out == "1\n1\n", "%s %s" % (options, r))
+        r = p.plain("/usr/bin/python3", "-I", "-c", attack, given, kind)
+        check("LEASED" in r.out and "NOTIFIED" in r.out, "the control does not escape: %s" % r)
+
+
+@harness.case("F14-socket-name")
+def socket_name(p):
+    """bind() makes a name; where names are the broker's, no socket can be bound."""
+    p.write(".git/config", "[core]\n")
+    attack = ("import os, socket, sys\n"
+              "for name in ('.git/hook', 'denied/s', 'made'):\n"
+              "    for family in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET):\n"
+              "        try:\n"
+              "            a, b = socket.socketpair(socket.AF_UNIX, family)\n"
+              "            a.bind(name)\n"
+              "        except OSError: pass\n"
+              "a, b = socket.socketpair(); a.send(b'x'); b.recv(1)\n")
+    os.makedirs(p.path("denied"), exist_ok=True)
+    p.user.own(p.path("denied"))
+    r = p.run("-q", "--direct", "--deny", "./denied", "--read", "./absent", *PYTHON, attack)
+    made = [n for n in (".git/hook", "denied/s") if os.path.lexists(p.path(n))]
+    check(r.rc == 0 and not made, "%s %s" % (made, r))
+    if p.tier == "process":
+        check(not os.path.lexists(p.path("made")), r)
+    r = p.plain("/usr/bin/python3", "-I", "-c", attack)
+    check(os.path.lexists(p.path(".git/hook")), "the control does not escape: %s" % r)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
+#include <linux/fiemap.h>
 #include <linux/fs.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
@@ -40,7 +41,7 @@
 #define NOTIFY SECCOMP_RET_USER_NOTIF
 #define FAIL(n) (SECCOMP_RET_ERRNO | (n))
 #define HIGH (1ULL << 32)
-#define STEPS_MAX 32 /* instructions for any call; a plain answer takes far fewer */
+#define STEPS_MAX 48 /* instructions for any call; a plain answer takes far fewer */
 #define TREE_STEPS_MAX 16
 #define O_PATH_KERNEL 010000000 /* musl's O_PATH has the access mode in it */
 
@@ -56,6 +57,10 @@ static const unsigned all_flags[] = {
 	SECCOMP_PROCESS_TIER | SECCOMP_BROKER | SECCOMP_NOTIFY_READS,
 	SECCOMP_PROCESS_TIER | SECCOMP_NO_INET | SECCOMP_NO_PTRACE,
 	SECCOMP_PROCESS_TIER | SECCOMP_BROKER | SECCOMP_NO_INET | SECCOMP_NO_PTRACE,
+	SECCOMP_NOTIFY_META,
+	SECCOMP_NOTIFY_META | SECCOMP_NOTIFY_WRITES,
+	SECCOMP_NOTIFY_META | SECCOMP_NOTIFY_READS | SECCOMP_DEVICES,
+	SECCOMP_PROCESS_TIER | SECCOMP_BROKER | SECCOMP_DEVICES,
 };
 
 /* --- the interpreter --- */
@@ -151,7 +156,7 @@ static uint32_t verdict_on(unsigned flags, uint32_t arch, long nr, const uint64_
 static const long always_allowed[] = {
 	SYS_read, SYS_write, SYS_readv, SYS_writev, SYS_pread64, SYS_pwrite64, SYS_preadv,
 	SYS_pwritev, SYS_preadv2, SYS_pwritev2, SYS_lseek, SYS_close, SYS_close_range, SYS_dup,
-	SYS_dup3, SYS_fcntl, SYS_flock, SYS_fsync, SYS_fdatasync, SYS_sync, SYS_syncfs,
+	SYS_dup3, SYS_flock, SYS_fsync, SYS_fdatasync, SYS_sync, SYS_syncfs,
 	SYS_sync_file_range, SYS_ftruncate, SYS_fallocate, SYS_fadvise64, SYS_readahead,
 	SYS_copy_file_range, SYS_sendfile, SYS_splice, SYS_tee, SYS_pipe2, 451 /* cachestat */,
 	SYS_io_setup, SYS_io_destroy, SYS_io_submit, SYS_io_cancel, SYS_io_getevents,
@@ -184,7 +189,7 @@ static const long always_allowed[] = {
 	SYS_setrlimit, SYS_getrusage, SYS_getcpu, SYS_getuid, SYS_geteuid, SYS_getgid,
 	SYS_getegid, SYS_getresuid, SYS_getresgid, SYS_getgroups, SYS_setuid, SYS_setgid,
 	SYS_setreuid, SYS_setregid, SYS_setresuid, SYS_setresgid, SYS_setfsuid, SYS_setfsgid,
-	SYS_setgroups, SYS_capget, SYS_capset, SYS_uname, SYS_sysinfo, SYS_getrandom, SYS_bind,
+	SYS_setgroups, SYS_capget, SYS_capset, SYS_uname, SYS_sysinfo, SYS_getrandom,
 	SYS_accept, SYS_accept4, SYS_connect, SYS_getsockname, SYS_getpeername, SYS_recvfrom,
 	SYS_setsockopt, SYS_getsockopt, SYS_shutdown, SYS_recvmsg, SYS_recvmmsg,
 #ifdef __x86_64__
@@ -215,7 +220,7 @@ static const long always_denied[] = {
 
 /* Judged by argument or flags: each has its own list below. */
 static const long judged[] = {
-	SYS_ioctl, SYS_openat, SYS_openat2, SYS_truncate, SYS_renameat, SYS_renameat2,
+	SYS_ioctl, SYS_fcntl, SYS_openat, SYS_openat2, SYS_truncate, SYS_renameat, SYS_renameat2,
 	SYS_unlinkat, SYS_linkat, SYS_symlinkat, SYS_mkdirat, SYS_mknodat, SYS_fchmod,
 	SYS_fchmodat, SYS_fchmodat2, SYS_fchown, SYS_fchownat, SYS_utimensat, SYS_setxattr,
 	SYS_lsetxattr, SYS_fsetxattr, SYS_removexattr, SYS_lremovexattr, SYS_fremovexattr,
@@ -224,7 +229,7 @@ static const long judged[] = {
 	SYS_personality, SYS_seccomp, SYS_landlock_create_ruleset, SYS_landlock_add_rule,
 	SYS_landlock_restrict_self, SYS_sched_setaffinity, SYS_sched_setparam,
 	SYS_sched_setscheduler, SYS_sched_setattr, SYS_setpriority, SYS_ioprio_set, SYS_prlimit64,
-	SYS_socket, SYS_socketpair, SYS_listen, SYS_sendto, SYS_sendmsg, SYS_sendmmsg,
+	SYS_socket, SYS_socketpair, SYS_bind, SYS_listen, SYS_sendto, SYS_sendmsg, SYS_sendmmsg,
 	SYS_shmget, SYS_shmat, SYS_shmdt, SYS_shmctl, SYS_semget, SYS_semop, SYS_semtimedop,
 	SYS_semctl, SYS_msgget, SYS_msgsnd, SYS_msgrcv, SYS_msgctl, SYS_mq_open, SYS_mq_unlink,
 	SYS_mq_timedsend, SYS_mq_timedreceive, SYS_mq_notify, SYS_mq_getsetattr,
@@ -393,6 +398,79 @@ TEST(terminal_and_btrfs_ioctls)
 		{SECCOMP_BROKER, SYS_ioctl, {0, FS_IOC_SETFLAGS}, NOTIFY},
 		{SECCOMP_BROKER, SYS_ioctl, {0, HIGH | FS_IOC_FSSETXATTR}, NOTIFY},
 		{SECCOMP_BROKER, SYS_ioctl, {0, FS_IOC_GETFLAGS}, ALLOW},
+		{SECCOMP_NOTIFY_META, SYS_ioctl, {0, FS_IOC_SETFLAGS}, NOTIFY},
+		{SECCOMP_NOTIFY_META, SYS_ioctl, {0, HIGH | FS_IOC_FSSETXATTR}, NOTIFY},
+	};
+
+	CHECK_CALLS(calls);
+}
+
+TEST(file_ioctls_are_an_allowlist)
+{
+	static const uint32_t closed[] = {FS_IOC_SETVERSION, 0x40806685 /* ENABLE_VERITY */,
+		0x800c6613 /* SET_ENCRYPTION_POLICY */, 0xc0045877 /* FIFREEZE */,
+		0xc0185879 /* FITRIM */, FS_IOC_SETFSLABEL, 0x5000940e /* subvolume */,
+		0x40047211 /* FAT_IOCTL_SET_ATTRIBUTES */, 0xf501 /* F2FS */, 0x5760, 0xc028660f};
+	static const uint32_t open[] = {FS_IOC_GETFLAGS, FS_IOC_FSGETXATTR, FS_IOC_GETVERSION,
+		FS_IOC_FIEMAP, FIGETBSZ, FIONREAD, FIONBIO, FIOCLEX, FIOASYNC, TIOCGPTN,
+		TIOCSPTLCK, 0x8910 /* SIOCGIFNAME */};
+	static const unsigned flags[] = {0, PROC, SECCOMP_BROKER, SECCOMP_NOTIFY_META};
+
+	for (size_t f = 0; f < ARRAY_SIZE(flags); f++) {
+		for (size_t i = 0; i < ARRAY_SIZE(closed); i++) {
+			uint64_t a[6] = {0, HIGH | closed[i]};
+
+			CHECK_INT(verdict_on(flags[f], NATIVE, SYS_ioctl, a), FAIL(ENOTTY));
+			CHECK_INT(verdict_on(flags[f] | SECCOMP_DEVICES, NATIVE, SYS_ioctl, a),
+				FAIL(ENOTTY));
+		}
+		for (size_t i = 0; i < ARRAY_SIZE(open); i++) {
+			uint64_t a[6] = {0, open[i]};
+
+			CHECK_INT(verdict_on(flags[f], NATIVE, SYS_ioctl, a), ALLOW);
+			CHECK_INT(verdict_on(flags[f] | SECCOMP_DEVICES, NATIVE, SYS_ioctl, a),
+				ALLOW);
+		}
+		for (uint32_t type = 0; type < 256; type++) { /* KVM, DRM, … */
+			uint64_t a[6] = {0, 0x40080000 | type << 8 | 0xee};
+			bool known = type == 'T' || type == 0x89;
+
+			CHECK_INT(verdict_on(flags[f], NATIVE, SYS_ioctl, a),
+				known ? ALLOW : FAIL(ENOTTY));
+		}
+	}
+	{
+		static const struct call calls[] = {
+			{0, SYS_ioctl, {0, 0xae01 /* KVM_CREATE_VM */}, FAIL(ENOTTY)},
+			{SECCOMP_DEVICES, SYS_ioctl, {0, 0xae01}, ALLOW},
+			{SECCOMP_DEVICES | PROC, SYS_ioctl, {0, TIOCSTI}, FAIL(EPERM)},
+		};
+
+		CHECK_CALLS(calls);
+	}
+}
+
+TEST(no_leases_and_no_directory_signals)
+{
+	static const struct call calls[] = {
+		{0, SYS_fcntl, {0, F_GETFL}, ALLOW},
+		{0, SYS_fcntl, {0, F_SETFL}, ALLOW},
+		{0, SYS_fcntl, {0, F_SETLKW}, ALLOW},
+		{0, SYS_fcntl, {0, F_SETOWN}, ALLOW},
+		{0, SYS_fcntl, {0, 38 /* F_OFD_SETLKW */}, ALLOW},
+		{PROC, SYS_fcntl, {0, F_DUPFD_CLOEXEC}, ALLOW},
+		{0, SYS_fcntl, {0, 1024 + 9 /* F_ADD_SEALS */}, ALLOW},
+		{0, SYS_fcntl, {0, 1024 + 7 /* F_SETPIPE_SZ */}, ALLOW},
+		{0, SYS_fcntl, {0, 1025 /* F_GETLEASE */}, ALLOW},
+		{0, SYS_fcntl, {0, 1024 /* F_SETLEASE */}, FAIL(EPERM)},
+		{0, SYS_fcntl, {0, HIGH | 1024}, FAIL(EPERM)},
+		{PROC, SYS_fcntl, {0, 1024}, FAIL(EPERM)},
+		{SECCOMP_BROKER, SYS_fcntl, {0, 1026 /* F_NOTIFY */}, FAIL(EPERM)},
+		{0, SYS_fcntl, {0, 1036 /* F_SET_RW_HINT */}, FAIL(EINVAL)},
+		{0, SYS_fcntl, {0, 1040 /* F_SETDELEG, of a newer kernel */}, FAIL(EINVAL)},
+		{0, SYS_bind, {0}, ALLOW},
+		{PROC, SYS_bind, {0}, FAIL(EPERM)},
+		{PROC | SECCOMP_BROKER, SYS_bind, {0}, FAIL(EPERM)},
 	};
 
 	CHECK_CALLS(calls);
@@ -611,7 +689,10 @@ TEST(changes_and_metadata_are_notified_by_flag)
 		CHECK_INT(verdict_on(0, NATIVE, meta[i], NULL), ALLOW);
 		CHECK_INT(verdict_on(SECCOMP_NOTIFY_READS, NATIVE, meta[i], NULL), ALLOW);
 		CHECK_INT(verdict_on(SECCOMP_BROKER, NATIVE, meta[i], NULL), NOTIFY);
+		CHECK_INT(verdict_on(SECCOMP_NOTIFY_META, NATIVE, meta[i], NULL), NOTIFY);
 	}
+	for (size_t i = 0; i < ARRAY_SIZE(change); i++)
+		CHECK_INT(verdict_on(SECCOMP_NOTIFY_META, NATIVE, change[i], NULL), ALLOW);
 }
 
 /* --- the real kernel --- */
@@ -803,7 +884,7 @@ static int try_notify(void)
 	int status;
 	pid_t pid;
 
-	REQUIRE(install(SECCOMP_NOTIFY_WRITES, &pfd.fd) == 0 && pfd.fd >= 0);
+	REQUIRE(install(SECCOMP_NOTIFY_WRITES | SECCOMP_DEVICES, &pfd.fd) == 0 && pfd.fd >= 0);
 	REQUIRE(fcntl(pfd.fd, F_GETFD) & FD_CLOEXEC);
 	REQUIRE((pid = fork()) >= 0);
 	if (pid == 0) {

@@ -589,6 +589,8 @@ int namespace_compile(
 		plan_done(&p);
 		return rc;
 	}
+	if (pol->devices.n)
+		p.seccomp_flags |= SECCOMP_DEVICES;
 	if (p.broker)
 		p.seccomp_flags |= SECCOMP_BROKER;
 	else if (pol->observe != OBSERVE_OFF)

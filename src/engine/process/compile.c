@@ -194,6 +194,8 @@ int process_compile(
 	/* Metadata (mode, owner, times, xattrs) is not Landlock's: always the broker's. */
 	p.broker = true;
 	p.seccomp_flags = SECCOMP_PROCESS_TIER | SECCOMP_BROKER;
+	if (pol->devices.n)
+		p.seccomp_flags |= SECCOMP_DEVICES;
 	if (pol->observe == OBSERVE_FULL || ps.late_denies)
 		p.seccomp_flags |= SECCOMP_NOTIFY_READS;
 	if ((rc = add_places(&p, &ps, e)) == 0 && (rc = add_system(&p, pol, e)) == 0 && r->scratch)
