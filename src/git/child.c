@@ -5,20 +5,29 @@
  * Which:  the first git on the caller's PATH that stands outside of anything a sandbox may have
  *         written: entries that are not absolute, that lie below the working directory or in some
  *         working tree (a ".git" beside or above), or that others could change, are passed over.
- * How:    posix_spawn, which shares memory until the exec: cheap whatever the launcher's size, and
- *         safe beside threads. Not interactive: a session of its own, so that nothing can ask at the
+ * How:    a process that shares memory until the exec, as posix_spawn makes it: cheap whatever the
+ *         launcher's size, and safe beside threads. It is killed when the thread that started it ends, so
+ *         that it never outlives us. Not interactive: a session of its own, so that nothing can ask at the
  *         terminal and the whole of it can be killed.
+ * Stuck:  git opens what a repository names and waits where that is a pipe. What is known beforehand is
+ *         checked (repo_files.c); for the rest whoever waits for git asks git_child_stuck() every second.
  */
 #include "git/child.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spawn.h>
+#include <sched.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -248,49 +257,70 @@ static bool make_lists(
 
 /* ------------------------------------------------------------------ start and end */
 
-static int set_attributes(posix_spawnattr_t *a, bool own_group)
-{
-	sigset_t all, none;
-	int flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
+#define STACK_B 65536u
 
-	sigfillset(&all);
-	sigdelset(&all, SIGKILL);
-	sigdelset(&all, SIGSTOP);
+struct start {
+	const char *git, *dir;
+	char **argv, **env;
+	const int *fds;
+	bool own_group;
+	pid_t parent;
+	int error;
+};
+
+/* In the new process, which has our memory until the exec: only system calls. */
+static int child_main(void *arg)
+{
+	struct start *s = arg;
+	sigset_t none;
+
+	for (int sig = 1; sig <= SIGRTMAX; sig++)
+		signal(sig, SIG_DFL);
+	/* It ends with us. Where we are gone already, nobody would tell it. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != s->parent)
+		_exit(127);
+	if (s->own_group)
+		setsid();
+	for (int i = 0; i < 3; i++)
+		if (dup2(s->fds[i], i) < 0)
+			goto failed;
+	if (chdir(s->dir) < 0)
+		goto failed;
 	sigemptyset(&none);
-	if (own_group)
-		flags |= POSIX_SPAWN_SETSID;
-	if (posix_spawnattr_setsigdefault(a, &all) || posix_spawnattr_setsigmask(a, &none) ||
-		posix_spawnattr_setflags(a, (short)flags))
-		return -EINVAL;
-	return 0;
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	execve(s->git, s->argv, s->env);
+failed:
+	s->error = errno;
+	_exit(127);
 }
 
 static int spawn(struct git_child *ret, const char *git, char **argv, char **env, const char *dir,
 	const int fds[3])
 {
-	posix_spawn_file_actions_t fa;
-	posix_spawnattr_t at;
+	struct start s = {.git = git,
+		.dir = dir,
+		.argv = argv,
+		.env = env,
+		.fds = fds,
+		.own_group = ret->own_group,
+		.parent = getpid()};
+	char *stack = mmap(NULL, STACK_B, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+	sigset_t all, before;
 	int r;
 
-	r = posix_spawn_file_actions_init(&fa);
-	if (r)
-		return -r;
-	r = posix_spawnattr_init(&at);
-	if (r) {
-		posix_spawn_file_actions_destroy(&fa);
-		return -r;
-	}
-	for (int i = 0; i < 3 && !r; i++)
-		r = posix_spawn_file_actions_adddup2(&fa, fds[i], i);
-	if (!r)
-		r = posix_spawn_file_actions_addchdir_np(&fa, dir);
-	if (!r)
-		r = -set_attributes(&at, ret->own_group);
-	if (!r)
-		r = posix_spawn(&ret->pid, git, &fa, &at, argv, env);
-	posix_spawnattr_destroy(&at);
-	posix_spawn_file_actions_destroy(&fa);
-	return -r;
+	if (stack == MAP_FAILED)
+		return -errno;
+	/* No handler of ours may run there. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	ret->pid = clone(child_main, stack + STACK_B, CLONE_VM | CLONE_VFORK | SIGCHLD, &s);
+	r = ret->pid < 0 ? -errno : -s.error;
+	if (r < 0 && ret->pid > 0)
+		git_child_wait(ret);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	munmap(stack, STACK_B);
+	return r;
 }
 
 int git_child_start(
@@ -326,6 +356,121 @@ int git_child_wait(struct git_child *c)
 	if (r < 0)
 		return 255; /* somebody else took its status: not a success */
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* ------------------------------------------------------------------ stuck */
+
+static int read_proc(const struct git_child *c, const char *name, char *ret, size_t size)
+{
+	char path[64];
+	cleanup_fd int fd = -1;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)c->pid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, ret, size - 1);
+	ret[n > 0 ? n : 0] = '\0';
+	return n > 0 ? 0 : -ENOENT;
+}
+
+/* What stands at an address of its memory, as far as it is text. */
+static void read_text(const struct git_child *c, unsigned long at, char *ret, size_t size)
+{
+	char path[64];
+	cleanup_fd int fd = -1;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)c->pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : pread(fd, ret, size - 1, (off_t)at);
+	ret[n > 0 ? n : 0] = '\0';
+}
+
+/* Does it read from a named pipe? From pipes to its own children it may read for long. */
+static bool is_named_pipe(const struct git_child *c, unsigned long fd, char *ret, size_t size)
+{
+	char link[64];
+	struct stat st;
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/%d/fd/%lu", (int)c->pid, fd);
+	n = readlink(link, ret, size - 1);
+	ret[n > 0 ? n : 0] = '\0';
+	return fd > 2 && ret[0] == '/' && stat(link, &st) == 0 && S_ISFIFO(st.st_mode);
+}
+
+/* Without an end. git keeps /dev/null and the terminal open, and takes a few bytes of the random ones. */
+static bool is_endless(const struct stat *st)
+{
+	return S_ISCHR(st->st_mode) && st->st_rdev != makedev(1, 3) &&
+	       st->st_rdev != makedev(1, 8) && st->st_rdev != makedev(1, 9) &&
+	       major(st->st_rdev) != 4 && major(st->st_rdev) != 5 && major(st->st_rdev) != 136;
+}
+
+/* Does it hold a device open that gives bytes for ever? */
+static bool reads_device(const struct git_child *c, char *ret_file, size_t size)
+{
+	char path[64];
+	cleanup_dir DIR *d = NULL;
+	struct dirent *de;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)c->pid);
+	d = opendir(path);
+	while (d && (de = readdir(d))) {
+		struct stat st;
+		ssize_t n;
+
+		if (strlen(de->d_name) == 1 && de->d_name[0] < '3')
+			continue;
+		if (fstatat(dirfd(d), de->d_name, &st, 0) < 0 || !is_endless(&st))
+			continue;
+		n = readlinkat(dirfd(d), de->d_name, ret_file, size - 1);
+		ret_file[n > 0 ? n : 0] = '\0';
+		return true;
+	}
+	return false;
+}
+
+bool git_child_stuck(struct git_child *c, char *ret_file, size_t size)
+{
+	char now[sizeof(c->waits)];
+	unsigned long arg[2];
+	long nr;
+	bool waits = false;
+
+	ret_file[0] = '\0';
+	if (reads_device(c, ret_file, size))
+		return true;
+	if (read_proc(c, "syscall", now, sizeof(now)) < 0 ||
+		sscanf(now, "%ld %lx %lx", &nr, &arg[0], &arg[1]) != 3)
+		return false;
+	if (nr == SYS_openat || nr == SYS_openat2) {
+		read_text(c, arg[1], ret_file, size);
+		waits = true;
+#ifdef SYS_open
+	} else if (nr == SYS_open) {
+		read_text(c, arg[0], ret_file, size);
+		waits = true;
+#endif
+	} else if (nr == SYS_read) {
+		waits = is_named_pipe(c, arg[0], ret_file, size);
+	}
+	/* The same call with the same arguments each time we look */
+	c->waits_n = waits && str_eq(now, c->waits) ? c->waits_n + 1 : 0;
+	memcpy(c->waits, now, sizeof(now));
+	return c->waits_n >= GIT_STUCK_AFTER;
+}
+
+int git_stuck(struct err *e, const char *file)
+{
+	cleanup_buf struct buf b = BUF_INIT(8192);
+
+	str_show(&b, file, MIN_OF(strlen(file), (size_t)400));
+	return err_refuse(e,
+		"git waits for %s, which is a pipe or a device and no file; remove it, and look "
+		"for "
+		"others with: find . -type p -o -type c",
+		b.len ? b.data : "a file");
 }
 
 void git_child_stop(struct git_child *c)

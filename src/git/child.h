@@ -15,6 +15,8 @@
 struct git_child {
 	pid_t pid;      /* 0: none */
 	bool own_group; /* leads a session and process group of its own */
+	char waits[256]; /* the system call it was in when we looked last, and how often it was that one */
+	unsigned waits_n;
 };
 
 /*
@@ -25,6 +27,14 @@ int git_child_start(
 	struct git_child *ret, const struct git_run *r, int in, int out, int err, struct err *e);
 /* Wait for its end: exit status, 128+n for signal n. */
 int git_child_wait(struct git_child *c);
+/*
+ * Asked every GIT_LOOK_MS while we wait for it: has it been waiting all the time for one and the same file
+ * that is none (a named pipe, a device)? ret_file: as it calls it, or "".
+ */
+#define GIT_LOOK_MS 1000
+#define GIT_STUCK_AFTER 4u
+bool git_child_stuck(struct git_child *c, char *ret_file, size_t size);
+int git_stuck(struct err *e, const char *file);
 /* Kill what is left of it, and wait. */
 void git_child_stop(struct git_child *c);
 #define cleanup_git_child __attribute__((cleanup(git_child_stop)))

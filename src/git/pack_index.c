@@ -132,7 +132,7 @@ static bool has_pack(int dir_fd, const char *index)
 
 static int map_one(struct pack_indexes *x, int dir_fd, const char *name)
 {
-	cleanup_fd int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	cleanup_fd int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	struct pack_map m;
 	struct stat st;
 

@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <string.h>
@@ -66,10 +67,10 @@ static int drain_read(struct drain *d)
 	}
 }
 
-/* Serve both pipes until both are at their end, or git is. */
-static int serve(struct drain *d, pid_t pid)
+/* Serve both pipes until both are at their end, or git is. -EDEADLK: it waits for no file, ret_file. */
+static int serve(struct drain *d, struct git_child *c, char ret_file[PATH_MAX])
 {
-	cleanup_fd int pidfd = (int)syscall(SYS_pidfd_open, pid, 0u);
+	cleanup_fd int pidfd = (int)syscall(SYS_pidfd_open, c->pid, 0u);
 	int r = 0;
 
 	while (r == 0 && (d[0].fd >= 0 || d[1].fd >= 0)) {
@@ -77,11 +78,14 @@ static int serve(struct drain *d, pid_t pid)
 			{.fd = d[1].fd, .events = POLLIN}, {.fd = pidfd, .events = POLLIN},
 			{.fd = interrupt_fd(), .events = POLLIN}};
 
-		if (poll(p, 4, -1) < 0) {
-			if (errno == EINTR)
-				continue;
+		int n = poll(p, 4, GIT_LOOK_MS);
+
+		if (n < 0 && errno != EINTR)
 			return -errno;
-		}
+		if (n == 0 && git_child_stuck(c, ret_file, PATH_MAX))
+			return -EDEADLK;
+		if (n <= 0)
+			continue;
 		for (int i = 0; i < 2 && r == 0; i++)
 			if (d[i].fd >= 0 && (p[i].revents || p[2].revents))
 				r = drain_read(&d[i]);
@@ -157,6 +161,7 @@ int git_run(struct git_run *r, struct err *e)
 	cleanup_fd int in = -1, out = -1, err = -1;
 	__attribute__((cleanup(drain_done))) struct drain d_out = {.fd = -1}, d_err = {.fd = -1};
 	struct drain d[2];
+	char file[PATH_MAX];
 	int rc = interrupt_check(e), p[2];
 
 	if (rc < 0)
@@ -179,9 +184,11 @@ int git_run(struct git_run *r, struct err *e)
 	close_fd(&err);
 	d[0] = d_out;
 	d[1] = d_err;
-	rc = serve(d, c.pid);
+	rc = serve(d, &c, file);
 	d_out = d[0];
 	d_err = d[1];
+	if (rc == -EDEADLK)
+		return git_stuck(e, file);
 	if (rc == -EFBIG)
 		return err_set(
 			e, EFBIG, "git %s gives more than %zu bytes", r->argv[0], r->out->max);

@@ -13,6 +13,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -22,6 +24,7 @@
 #include "base/str.h"
 #include "git/child.h"
 #include "git/hash.h"
+#include "os/interrupt.h"
 #include "os/path.h"
 
 #define SPEC_MAX 4096u
@@ -34,6 +37,7 @@ struct git_reader {
 	int ask_fd, answer_fd, said_fd;
 	size_t at, end; /* unread part of chunk */
 	char chunk[CHUNK_B];
+	char stuck_on[PATH_MAX]; /* what git waits for instead of an answer */
 };
 
 static const char *const batch_argv[] = {"cat-file", "--batch", NULL};
@@ -89,6 +93,8 @@ static int reader_lost(struct git_reader *r, int errnum, struct err *e)
 	ssize_t n = pread(r->said_fd, text, sizeof(text), 0);
 
 	reader_stop(r);
+	if (errnum == EDEADLK)
+		return git_stuck(e, r->stuck_on);
 	if (n <= 0)
 		return err_set(e, errnum, "read from git cat-file");
 	buf_add(&said, text, (size_t)n);
@@ -129,13 +135,36 @@ void git_reader_closep(struct git_reader **r)
 
 /* ------------------------------------------------------------------ question and answer */
 
+/* Wait for an answer: not for ever when git cannot give one, and not when we are asked to end. */
+static int wait_answer(struct git_reader *r)
+{
+	for (;;) {
+		struct pollfd p[2] = {{.fd = r->answer_fd, .events = POLLIN},
+			{.fd = interrupt_fd(), .events = POLLIN}};
+		int n = poll(p, 2, GIT_LOOK_MS);
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (n == 0 && git_child_stuck(&r->child, r->stuck_on, sizeof(r->stuck_on)))
+			return -EDEADLK;
+		if (n > 0 && p[0].revents)
+			return 0;
+		if (n > 0 && p[1].revents)
+			return -EINTR;
+	}
+}
+
 /* At least one unread byte. */
 static int fill(struct git_reader *r)
 {
 	ssize_t n;
+	int rc;
 
 	if (r->at < r->end)
 		return 0;
+	rc = wait_answer(r);
+	if (rc < 0)
+		return rc;
 	do
 		n = read(r->answer_fd, r->chunk, sizeof(r->chunk));
 	while (n < 0 && errno == EINTR);

@@ -147,6 +147,8 @@ static int find_git_dir(struct repo *r, struct err *e)
 				r->workspace);
 		return 0;
 	}
+	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+		return damaged(r, "it is neither a directory nor a file", e);
 	if (S_ISDIR(st.st_mode)) {
 		r->git_dir = repo_canonical(r->workspace, ".git");
 		if (!r->git_dir)
@@ -160,6 +162,9 @@ static int find_git_dir(struct repo *r, struct err *e)
 		return rc;
 	if (!exists(r->git_dir, "HEAD"))
 		return damaged(r, "it has no HEAD", e);
+	rc = repo_check_files(r, e);
+	if (rc < 0)
+		return rc;
 	if (!is_dir(r->common_dir, "objects") || !is_dir(r->common_dir, "refs"))
 		return damaged(r, "it has no objects or no refs", e);
 	r->shallow = exists(r->common_dir, "shallow");
@@ -180,7 +185,8 @@ int repo_find(struct repo *r, const char *workspace, struct err *e)
 	objects = repo_canonical(r->common_dir, "objects");
 	if (!objects)
 		return damaged(r, "its objects cannot be opened", e);
-	return repo_objects_add(&r->objects, objects, e);
+	rc = repo_objects_look(objects, false, false, e);
+	return rc < 0 ? rc : repo_objects_add(&r->objects, objects, e);
 }
 
 /* ------------------------------------------------------------------ what the configuration says */

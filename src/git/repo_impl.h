@@ -14,6 +14,9 @@
 /* base/path, or path when it is absolute; canonical. NULL: it is not there. Caller frees. */
 char *repo_canonical(const char *base, const char *path);
 
+/* Is what git opens in the Git directory, and at the top of the workspace, a regular file each time? */
+int repo_check_files(const struct repo *r, struct err *e);
+
 /* Fills workspace, git_dir, common_dir, objects, shallow. Starts nothing. */
 int repo_find(struct repo *r, const char *workspace, struct err *e);
 /* Fills hash, sparse, reftable, claims_workspace, hooks_path, included, config_files by asking git. */
