@@ -157,6 +157,7 @@ static unsigned judge_secrets(struct exchange *x)
 	struct net_request q;
 	unsigned status;
 
+	x->keeper = receivers_has(&x->front->flow->gw->receivers, x->front->host);
 	if (!p->secrets_n && !x->front->flow->gw->placeholders)
 		return 0;
 	judge_question(x, &q);
@@ -168,7 +169,6 @@ static unsigned judge_secrets(struct exchange *x)
 		from = (size_t)(s - p->secrets) + 1) {
 		bool found = found_name(&h, p, s->name);
 
-		x->keeper = true;
 		if (found || !x->secret)
 			x->secret = s->name;
 		if (s->require && !found)

@@ -342,6 +342,8 @@ static int setup(struct process *p, int fds[GATEWAY_FD_NUM], struct err *e)
 	if (r == 0)
 		r = generation_load(&g->gen, fds[GATEWAY_FD_POLICY], 1, e);
 	if (r == 0)
+		receivers_add(&g->receivers, g->gen->policy);
+	if (r == 0)
 		r = make_parts(g, e);
 	if (r == 0)
 		r = load_authority(g, fds[GATEWAY_FD_CA], e);
@@ -382,6 +384,7 @@ static void teardown(struct process *p)
 	usage_free(g->usage);
 	names_free(g->names);
 	generation_end(g);
+	receivers_done(&g->receivers);
 	loop_free(
 		g->loop); /* frees what waited to be freed, pipes and outbox are used until here */
 	relay_pool_free(g->pipes);

@@ -21,6 +21,7 @@
 #include "net/addr.h"
 #include "net/loop.h"
 #include "net/names.h"
+#include "net/receivers.h"
 #include "policy/net.h"
 
 struct dns;
@@ -44,6 +45,7 @@ struct gateway {
 	struct loop *loop;
 	int control;
 	int keeper; /* -1: no secrets */
+	struct receivers receivers;
 	int journal_fd;
 	bool explicit_proxy; /* no namespace: clients speak CONNECT or SOCKS5 with the token */
 	char token[GATEWAY_TOKEN_LEN + 1];

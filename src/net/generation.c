@@ -89,6 +89,7 @@ void generation_begin(struct gateway *g, struct generation *gen)
 {
 	gen->older = g->gen;
 	g->gen = gen;
+	receivers_add(&g->receivers, gen->policy);
 	resolver_policy(g->resolver, gen->policy);
 	flow_judge_again(g);
 	for (struct flow *f = g->flows; f;) {

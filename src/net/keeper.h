@@ -23,13 +23,14 @@ struct keeper_open {
 	char host[NET_NAME_MAX + 1];
 	uint16_t port;
 	uint8_t private_ok; /* of the rule; judged again against the keeper's own policy */
+	uint8_t tls;        /* towards the server; without it no value goes */
 };
 
 struct gateway;
 /*
  * The gateway's side: a connected non-blocking stream to host:port through the keeper, or -errno.
  */
-int keeper_connect(struct gateway *g, const char *host, uint16_t port, bool private_ok);
+int keeper_connect(struct gateway *g, const char *host, uint16_t port, bool tls, bool private_ok);
 /* main() of the keeper: argv[1] is "--keeper"; control on GATEWAY_CONTROL_FD. */
 int keeper_main(void);
 

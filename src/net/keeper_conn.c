@@ -124,6 +124,7 @@ int conn_open(struct keeper *k, int fd, const struct keeper_open *o)
 		c->fd = fd;
 		c->port = o->port;
 		c->private_ok = o->private_ok;
+		c->tls = o->tls;
 		memcpy(c->host, o->host, sizeof(c->host));
 		c->in = FIFO_INIT(KEEPER_IN_MAX_B);
 		c->out = c->up_out = FIFO_INIT(KEEPER_OUT_MAX_B);

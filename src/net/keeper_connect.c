@@ -10,9 +10,9 @@
 #include "net/gateway.h"
 #include "net/keeper.h"
 
-int keeper_connect(struct gateway *g, const char *host, uint16_t port, bool private_ok)
+int keeper_connect(struct gateway *g, const char *host, uint16_t port, bool tls, bool private_ok)
 {
-	struct keeper_open o = {.port = port, .private_ok = private_ok};
+	struct keeper_open o = {.port = port, .private_ok = private_ok, .tls = tls};
 	cleanup_fd int ours = -1;
 	cleanup_fd int theirs = -1;
 	size_t n = strlen(host);

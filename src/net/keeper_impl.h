@@ -103,7 +103,7 @@ struct conn {
 	uint64_t deadline_ms;
 	char host[NET_NAME_MAX + 1];
 	uint16_t port;
-	bool private_ok;
+	bool tls, private_ok;
 	struct fifo in, out;
 	bool in_eof, shut, dead, again;
 	enum conn_state state;
@@ -192,7 +192,8 @@ struct up {
 	bool has_rule;
 	struct dial *dial;
 	int fd;
-	SSL *ssl;
+	bool tls;
+	SSL *ssl; /* NULL: without TLS, or not connected yet */
 	bool shaken, reused, dead;
 	bool read_wants_write, write_wants_write;
 	struct watch watch;

@@ -36,7 +36,7 @@ unsigned inbound_judge(
 	*ret_has = v->rule;
 	if (v->rule)
 		*ret_rule = *v->rule;
-	request_question(&c->req, c->port, true, &q);
+	request_question(&c->req, c->port, c->tls, &q);
 	/*
 	 * What a push changes is in its body, and the gateway's to judge; here it counts as its
 	 * announcement.
@@ -78,7 +78,8 @@ static void exchange_start(struct conn *c)
 		conn_refuse(c, status, v.why, v.fix);
 		return;
 	}
-	status = place_judge(&c->place, &c->req, c->port, c->k->gw.gen->policy, &c->k->vault);
+	status = place_judge(
+		&c->place, &c->req, c->port, c->tls, c->k->gw.gen->policy, &c->k->vault);
 	if (status) {
 		char why[sizeof(c->place.why)], next[sizeof(c->place.next)];
 

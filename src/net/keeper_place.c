@@ -406,11 +406,11 @@ static unsigned strip(struct job *j)
 
 /* ---- the whole ---- */
 
-static unsigned bind(struct job *j, uint16_t port, const struct net_policy *p)
+static unsigned bind(struct job *j, uint16_t port, bool tls, const struct net_policy *p)
 {
 	struct net_request q;
 
-	request_question(j->r, port, true, &q);
+	request_question(j->r, port, tls, &q);
 	for (size_t from = 0; from < p->secrets_n;) {
 		const struct net_secret *s = net_secret_for(p, &q, from);
 		const struct vault_entry *x = s ? vault_find(j->v, s->name) : NULL;
@@ -457,7 +457,7 @@ static unsigned require(struct job *j)
 	return 0;
 }
 
-unsigned place_judge(struct place *ret, struct http_request *r, uint16_t port,
+unsigned place_judge(struct place *ret, struct http_request *r, uint16_t port, bool tls,
 	const struct net_policy *p, const struct vault *v)
 {
 	struct job j = {.out = ret, .r = r, .v = v, .residue = BUF_INIT(RESIDUE_MAX_B)};
@@ -465,7 +465,7 @@ unsigned place_judge(struct place *ret, struct http_request *r, uint16_t port,
 	*ret = (struct place){0};
 	if (r->fields.n > HTTP_HEADERS_MAX)
 		return refuse(&j, 431, "", "too many headers");
-	bind(&j, port, p);
+	bind(&j, port, tls, p);
 	for (size_t i = 0; !j.status && i < r->fields.n; i++)
 		look_at_field(&j, i);
 	if (!j.status)

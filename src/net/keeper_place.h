@@ -44,7 +44,7 @@ struct place {
  * 0: r may go, ret says what to put in. Otherwise the HTTP status of a refusal, with why and next
  * filled. Texts that ret points to are the request's, or the vault's.
  */
-unsigned place_judge(struct place *ret, struct http_request *r, uint16_t port,
+unsigned place_judge(struct place *ret, struct http_request *r, uint16_t port, bool tls,
 	const struct net_policy *p, const struct vault *v);
 /* head as written by http1_write_request(). `out` is empty. false: does not fit. */
 bool place_write(const struct place *pl, const struct vault *v, const char *head, size_t n,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The keeper's connections upstream: always TLS, always verified for the name that was judged,
- * HTTP/1.1.
+ * The keeper's connections upstream: HTTP/1.1 over TLS, verified for the name that was judged. One
+ * without TLS never carries a value; it is here because its answers may.
  *
  * Trust: a connection is reused only for the same name and port. A new policy closes the idle ones,
  *        so that each connection was vetted under the policy it is used under.
@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <openssl/err.h>
@@ -140,6 +141,14 @@ static void on_dialled(void *arg, int fd, const struct err *e)
 		return;
 	}
 	u->fd = fd;
+	if (!u->tls) {
+		u->shaken = true;
+		if (loop_watch(u->k->gw.loop, &u->watch, fd, 0, on_event, u) < 0)
+			failed(u, "out of memory");
+		else
+			conn_up_ready(u->user);
+		return;
+	}
 	u->ssl = tls_client(u->k->gw.tls, u->host, fd, true);
 	if (u->ssl) /* an answer may echo values: the library keeps no copy of it */
 		SSL_set_options(u->ssl, SSL_OP_CLEANSE_PLAINTEXT);
@@ -151,10 +160,10 @@ static void on_dialled(void *arg, int fd, const struct err *e)
 	shake(u);
 }
 
-static struct up *idle_take(struct keeper *k, const char *host, uint16_t port)
+static struct up *idle_take(struct keeper *k, const char *host, uint16_t port, bool tls)
 {
 	for (struct up *u = k->idle; u; u = u->next)
-		if (u->port == port && str_eq(u->host, host)) {
+		if (u->port == port && u->tls == tls && str_eq(u->host, host)) {
 			idle_remove(u);
 			loop_cancel(&u->timer);
 			u->reused = true;
@@ -166,7 +175,7 @@ static struct up *idle_take(struct keeper *k, const char *host, uint16_t port)
 struct up *up_get(struct conn *c, const struct net_rule *rule, bool fresh)
 {
 	struct keeper *k = c->k;
-	struct up *u = fresh ? NULL : idle_take(k, c->host, c->port);
+	struct up *u = fresh ? NULL : idle_take(k, c->host, c->port, c->tls);
 	struct net_dest d;
 
 	if (u) {
@@ -180,6 +189,7 @@ struct up *up_get(struct conn *c, const struct net_rule *rule, bool fresh)
 	u->user = c;
 	u->fd = -1;
 	u->port = c->port;
+	u->tls = c->tls;
 	memcpy(u->host, c->host, sizeof(u->host));
 	if (rule) {
 		u->rule = *rule;
@@ -237,11 +247,45 @@ static long outcome(struct up *u, int r, bool *wants_write)
 	}
 }
 
+/* What recv() or send() said. */
+static long plain_outcome(ssize_t r, bool *wants_write)
+{
+	if (r > 0)
+		return r;
+	if (r == 0)
+		return UP_EOF;
+	*wants_write = errno == EAGAIN;
+	return errno == EAGAIN ? UP_AGAIN : UP_BROKEN;
+}
+
+static long plain_read(struct up *u, char *p, size_t n)
+{
+	bool again;
+	ssize_t r;
+
+	do
+		r = recv(u->fd, p, n, MSG_DONTWAIT);
+	while (r < 0 && errno == EINTR);
+	return plain_outcome(r, &again);
+}
+
+static long plain_write(struct up *u, const char *p, size_t n)
+{
+	ssize_t r;
+
+	do
+		r = send(u->fd, p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+	while (r < 0 && errno == EINTR);
+	return plain_outcome(r, &u->write_wants_write);
+}
+
 long up_read(struct up *u, char *p, size_t n)
 {
 	int r;
 
 	u->read_wants_write = false;
+	if (!u->tls)
+		return plain_read(u, p, n);
 	ERR_clear_error();
 	r = SSL_read(u->ssl, p, (int)MIN_OF(n, (size_t)1 << 20));
 	return r > 0 ? r : outcome(u, r, &u->read_wants_write);
@@ -252,6 +296,8 @@ long up_write(struct up *u, const char *p, size_t n)
 	int r;
 
 	u->write_wants_write = false;
+	if (!u->tls)
+		return plain_write(u, p, n);
 	ERR_clear_error();
 	r = SSL_write(u->ssl, p, (int)MIN_OF(n, (size_t)1 << 20));
 	return r > 0 ? r : outcome(u, r, &u->write_wants_write);

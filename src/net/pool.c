@@ -28,7 +28,7 @@ static void key_of(struct back_key *ret, const struct exchange *x)
 
 	*ret = (struct back_key){
 		.port = f->dest.port,
-		.tls = f->tls && !x->keeper, /* the keeper does its own */
+		.tls = f->tls,
 		.keeper = x->keeper,
 		.private_ok = rule && rule->private_ok,
 		.h1_only = x->req.upgrade_ws,
@@ -274,7 +274,7 @@ static void begin_stream(struct back *b)
 	char name[NET_NAME_MAX + 1];
 	SSL *ssl = NULL;
 
-	if (b->key.tls) {
+	if (b->key.tls && !b->key.keeper) {
 		peer_name(b, name);
 		ssl = tls_client(b->pool->gw->tls, name, b->fd, b->key.h1_only);
 		if (!ssl) {
@@ -331,7 +331,8 @@ static void connect_new(struct http_pool *p, const struct back_key *key, struct 
 	}
 	wait_for(b, x);
 	if (key->keeper) {
-		fd = key->host[0] ? keeper_connect(p->gw, key->host, key->port, key->private_ok)
+		fd = key->host[0] ? keeper_connect(
+					    p->gw, key->host, key->port, key->tls, key->private_ok)
 				  : -EINVAL;
 		if (fd < 0) {
 			no_way(b, 502, "the keeper of secrets could not be reached", false);
@@ -373,7 +374,7 @@ static unsigned streams_max(const struct back *b)
 /* One that can take x now; or, where HTTP/2 may come of it, one that is on its way. */
 static struct back *find(struct http_pool *p, const struct back_key *key, struct back **ret_coming)
 {
-	bool may_h2 = key->tls && !key->h1_only && !*hint(p, key);
+	bool may_h2 = key->tls && !key->keeper && !key->h1_only && !*hint(p, key);
 
 	*ret_coming = NULL;
 	for (struct back *b = p->backs; b; b = b->next) {

@@ -30,7 +30,8 @@ struct back_key {
 	char host[NET_NAME_MAX + 1];
 	struct net_addr addr; /* when host is "" */
 	uint16_t port;
-	bool tls, keeper, private_ok, h1_only;
+	bool tls; /* with keeper: its, not ours */
+	bool keeper, private_ok, h1_only;
 	uint32_t generation;
 };
 

@@ -5,7 +5,7 @@
 import json
 
 import place  # first: it finds the harness
-from place import BOTH, PYTHON, case, check
+from place import BOTH, PYTHON, case, check, get, https, statuses
 
 HOST = "secret.example.com"
 VALUE = "ghp_0a1b2c3d4e5f6g7h8i9jAkBlCmDnEoFpGqHr"
@@ -115,6 +115,33 @@ def delays(p):
     check(found["right"] - found["wrong"] > APART_MS, "the control is not seen: %s" % found)
     r = p.plain(PYTHON, "client.py", HOST, "/ws", VALUE, "4")
     check(measure(r)["joined"] == VALUE, "the control is not echoed: %s" % r)
+
+
+@case("S9-everywhere", tiers=BOTH)
+def everywhere(p):
+    """A secret that is bound to some paths does not come back from others of its host: other ports, plain text, WebSockets."""
+    r = p.croft("secret", "set", "TOKEN", stdin=VALUE)
+    check(r.rc == 0, r)
+    rule = {"host": HOST, "ports": [80, 443, 8443], "mode": "ws"}
+    secret = {"name": "TOKEN", "host": HOST, "place": "bearer", "paths": ["/repos/**"], "methods": ["GET"]}
+    steps = [https(HOST, get("/repos/x", HOST, headers=["Authorization: Bearer @P@"])), https(HOST, get("/last", HOST)),
+             https(HOST, get("/last", HOST, method="POST", body="x")), https(HOST, get("/last", HOST + ":8443"), port=8443),
+             {"do": "http", "host": HOST, "port": 80, "send": [get("/last", HOST)]}]
+    p.write("client.py", "import json,os,sys\ntext = open(sys.argv[1]).read().replace('@P@', os.environ['TOKEN'])\n"
+            "open('filled.json', 'w').write(text)\nos.execv(sys.executable, [sys.executable, 'probe.py', 'filled.json'])\n")
+    r, _ = p.croft_run({"allow": [rule], "secrets": [secret]}, PYTHON, "client.py", p.steps(steps)[2])
+    found = p.parse(r, steps)
+    check(VALUE in "".join(p.world.received("raw")), "the secret was not used: %s" % found)
+    for s, f in zip(steps, found):
+        check(statuses(f) == [200], "%s: %s" % (s, f))
+        check(VALUE not in json.dumps(f), "%s: it came back: %s" % (s, f))
+    check(all("last Bearer ****" in json.dumps(f) for f in found[1:]), found)
+    # The control: a host that was given nothing is not redacted, and one without the gateway neither.
+    plain = p.control(steps[1:])
+    check(all(VALUE in json.dumps(f) for f in plain), "the control is not told: %s" % plain)
+    p.write("ws.py", CLIENT.replace('os.environ.get("TOKEN") or value', '"nothing"'))
+    r, _ = p.croft_run({"allow": [rule], "secrets": [secret]}, PYTHON, "ws.py", HOST, "/ws", VALUE, "4")
+    check(set(measure(r)["joined"]) == {"*"}, r)
 
 
 if __name__ == "__main__":

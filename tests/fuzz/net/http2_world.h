@@ -128,7 +128,7 @@ void dial_cancel(struct dial *d)
 	d->done = NULL;
 }
 
-int keeper_connect(struct gateway *g, const char *host, uint16_t port, bool private_ok)
+int keeper_connect(struct gateway *g, const char *host, uint16_t port, bool tls, bool private_ok)
 {
 	abort(); /* the policy has no secrets */
 }

@@ -103,7 +103,7 @@ void dial_cancel(struct dial *d)
 	d->done = NULL;
 }
 
-int keeper_connect(struct gateway *g, const char *host, uint16_t port, bool private_ok)
+int keeper_connect(struct gateway *g, const char *host, uint16_t port, bool tls, bool private_ok)
 {
 	return world_server(true);
 }
@@ -208,6 +208,7 @@ static inline bool world_begin(const char *policy, const char *host, uint16_t po
 		fprintf(stderr, "%s\n", e.msg);
 		return false;
 	}
+	receivers_add(&world.g.receivers, world.gen.policy);
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) < 0)
 		return false;
 	world.client = pair[0];
@@ -225,6 +226,7 @@ static inline void world_end(void)
 	loop_free(world.g.loop);
 	tls_free(world.g.tls);
 	placeholder_set_free(world.g.placeholders);
+	receivers_done(&world.g.receivers);
 	policy_network_free(world.gen.policy);
 	for (size_t i = 0; i < world.servers_n; i++) {
 		close_fd(&world.servers[i].fd);

@@ -497,7 +497,7 @@ static bool world_serve(struct world *w)
 
 static int join(struct world *w)
 {
-	int fd = keeper_connect(&w->gw, HOST, w->sv.port, false);
+	int fd = keeper_connect(&w->gw, HOST, w->sv.port, true, false);
 
 	if (fd >= 0)
 		fcntl(fd, F_SETFL, 0);

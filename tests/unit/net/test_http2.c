@@ -25,10 +25,12 @@ static bool secure_begin(const char *host, bool client_h1)
 		return false;
 	snprintf(policy, sizeof(policy),
 		"version: 1\nnetwork:\n  trust: [%s]\n  allow:\n"
-		"    - {host: test.example, ports: [443], paths: [/a/**, /api/**]}\n"
+		"    - {host: test.example, ports: [443], paths: [/a/**]}\n"
+		"    - {host: bound.example, ports: [443], paths: [/a/**, /api/**]}\n"
 		"    - {host: other.example, ports: [443]}\n"
 		"  secrets:\n"
-		"    - {name: TOKEN, host: test.example, paths: [/api/**], place: bearer, require: "
+		"    - {name: TOKEN, host: bound.example, paths: [/api/**], place: bearer, "
+		"require: "
 		"true}\n",
 		secure.pem);
 	if (!world_begin(policy, host, 443, true))
@@ -228,12 +230,12 @@ TEST(a_server_that_is_not_who_it_should_be_is_refused)
 
 TEST(a_placeholder_goes_only_where_it_is_bound)
 {
-	SECURE("test.example", false);
-	peer_request(&secure.client, "GET", "test.example", "/a/1", "authorization",
+	SECURE("bound.example", false);
+	peer_request(&secure.client, "GET", "bound.example", "/a/1", "authorization",
 		"Bearer " PLACEHOLDER, false);
 	peers_spin(&secure.client, NULL);
 	CHECK(heard(&secure.client, "H1 :status=403;"));
-	CHECK(strstr(world.why, "placeholder of TOKEN sent to test.example"));
+	CHECK(strstr(world.why, "placeholder of TOKEN sent to bound.example"));
 	CHECK_INT(world.servers_n, 0);
 	CHECK(heard(&secure.client, "G 0;"));
 }
@@ -274,13 +276,13 @@ TEST(a_body_without_a_placeholder_passes)
 
 TEST(a_bound_secret_takes_the_way_of_the_keeper)
 {
-	SECURE("test.example", false);
-	peer_request(&secure.client, "GET", "test.example", "/api/1", "authorization",
+	SECURE("bound.example", false);
+	peer_request(&secure.client, "GET", "bound.example", "/api/1", "authorization",
 		"Bearer " PLACEHOLDER, false);
 	peers_spin(&secure.client, NULL);
 	CHECK_INT(world.servers_n, 1);
 	CHECK(world.servers[0].keeper);
-	CHECK(strstr(server_got(0), "GET /api/1 HTTP/1.1\r\nhost: test.example\r\n"));
+	CHECK(strstr(server_got(0), "GET /api/1 HTTP/1.1\r\nhost: bound.example\r\n"));
 	CHECK(strstr(buf_str(&world.servers[0].got), "authorization: Bearer " PLACEHOLDER));
 	say(world.servers[0].fd, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
 	peers_spin(&secure.client, NULL);
@@ -290,12 +292,26 @@ TEST(a_bound_secret_takes_the_way_of_the_keeper)
 
 TEST(a_secret_that_is_required_must_be_there)
 {
-	SECURE("test.example", false);
-	peer_request(&secure.client, "GET", "test.example", "/api/1", "authorization",
+	SECURE("bound.example", false);
+	peer_request(&secure.client, "GET", "bound.example", "/api/1", "authorization",
 		"Bearer mine", false);
 	peers_spin(&secure.client, NULL);
 	CHECK(heard(&secure.client, "H1 :status=403;"));
 	CHECK_INT(world.servers_n, 0);
+}
+
+/* Also where it is not bound: a server may tell there what it was told elsewhere. */
+TEST(all_requests_to_its_host_do)
+{
+	SECURE("bound.example", false);
+	peer_request(&secure.client, "GET", "bound.example", "/a/1", NULL, NULL, false);
+	peers_spin(&secure.client, NULL);
+	CHECK_INT(world.servers_n, 1);
+	CHECK(world.servers[0].keeper);
+	say(world.servers[0].fd, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
+	peers_spin(&secure.client, NULL);
+	CHECK(heard(&secure.client, "D1 hi;"));
+	CHECK(!world.secret[0]);
 }
 
 TEST(a_placeholder_to_another_allowed_host_is_refused)

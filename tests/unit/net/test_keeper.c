@@ -105,7 +105,7 @@ TEST(process_goes_nowhere_else)
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		cleanup_buf struct buf got = BUF_INIT(65536);
-		cleanup_fd int fd = keeper_connect(&w.gw, bad[i].host, bad[i].port, true);
+		cleanup_fd int fd = keeper_connect(&w.gw, bad[i].host, bad[i].port, true, true);
 		char request[256];
 
 		CHECK(fd >= 0);
@@ -116,7 +116,7 @@ TEST(process_goes_nowhere_else)
 	}
 	{ /* a name that is none is closed unheard */
 		cleanup_buf struct buf got = BUF_INIT(65536);
-		cleanup_fd int fd = keeper_connect(&w.gw, "UPPER.example", w.sv.port, true);
+		cleanup_fd int fd = keeper_connect(&w.gw, "UPPER.example", w.sv.port, true, true);
 
 		CHECK(fd >= 0 && !more(fd, &got));
 	}
@@ -396,7 +396,7 @@ TEST(process_odd_opens)
 	CHECK(send(w.gw.keeper, &o, sizeof(o), 0) > 0);
 	CHECK(send(w.gw.keeper, "short", 5, 0) > 0);
 	CHECK(send(w.gw.keeper, "", 0, 0) == 0);
-	CHECK_INT(keeper_connect(&none, HOST, 1, false), -ENOTCONN);
+	CHECK_INT(keeper_connect(&none, HOST, 1, true, false), -ENOTCONN);
 	CHECK_INT(ask_fresh(&w, "GET", GET("/x") KEY "\r\n", &got), 200);
 }
 
@@ -494,6 +494,8 @@ TEST(process_rotation)
 		ask_fresh(&w, "GET", GET("/echo") KEY "\r\n", &got);
 	CHECK(server_saw(&w.sv, "x-api-key: " ROTATED "\r\n"));
 	CHECK(!strstr(buf_str(&got), ROTATED));
+	/* The server still knows the old one, and tells it. */
+	CHECK(strstr(buf_str(&got), "x-echo: *****") && !strstr(buf_str(&got), VALUE));
 	server_forget(&w.sv);
 	/* Taken away: nothing is put in any more, and the placeholder is still known as one. */
 	CHECK(reload(&w, secrets, "", -1));

@@ -124,7 +124,7 @@ static void carry(struct net_secret s, const char *request, struct buf *ret, uns
 		return;
 	expand(&text, request);
 	if (http1_request(&r, text.data, text.len, &problem) > 0) {
-		*ret_status = place_judge(&pl, &r, 443, &p, &v);
+		*ret_status = place_judge(&pl, &r, 443, true, &p, &v);
 		if (*ret_status == 0) {
 			http1_write_request(&r, &head);
 			secret_init(&out, 1u << 20);
