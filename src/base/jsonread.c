@@ -229,34 +229,16 @@ static bool hex4(struct reader *r, uint32_t *ret)
 static int read_escaped_char(struct reader *r)
 {
 	uint32_t cp, low;
-	char *o = r->pool;
 
 	if (!hex4(r, &cp))
 		return bad(r, "\\u without four hexadecimal digits");
 	if (cp == 0)
 		return bad(r, "a NUL in a string");
 	if (cp >= 0xd800 && cp <= 0xdfff) {
-		if (cp >= 0xdc00 || !word(r, "\\u") || !hex4(r, &low) || low < 0xdc00 ||
-			low > 0xdfff)
+		if (!word(r, "\\u") || !hex4(r, &low) || !(cp = utf16_pair(cp, low)))
 			return bad(r, "half a surrogate pair");
-		cp = 0x10000 + ((cp - 0xd800) << 10) + (low - 0xdc00);
 	}
-	if (cp < 0x80) {
-		*o++ = (char)cp;
-	} else if (cp < 0x800) {
-		*o++ = (char)(0xc0 | cp >> 6);
-		*o++ = (char)(0x80 | (cp & 0x3f));
-	} else if (cp < 0x10000) {
-		*o++ = (char)(0xe0 | cp >> 12);
-		*o++ = (char)(0x80 | (cp >> 6 & 0x3f));
-		*o++ = (char)(0x80 | (cp & 0x3f));
-	} else {
-		*o++ = (char)(0xf0 | cp >> 18);
-		*o++ = (char)(0x80 | (cp >> 12 & 0x3f));
-		*o++ = (char)(0x80 | (cp >> 6 & 0x3f));
-		*o++ = (char)(0x80 | (cp & 0x3f));
-	}
-	r->pool = o;
+	r->pool += utf8_put(r->pool, cp);
 	return 0;
 }
 

@@ -15,6 +15,24 @@ bool str_ends(const char *s, const char *suffix)
 	return n >= m && memcmp(s + n - m, suffix, m) == 0;
 }
 
+size_t utf8_put(char to[4], uint32_t c)
+{
+	size_t len = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+	static const unsigned char first[] = {0, 0, 0xc0, 0xe0, 0xf0};
+
+	for (size_t i = len - 1; i > 0; i--, c >>= 6)
+		to[i] = (char)(0x80 | (c & 0x3f));
+	to[0] = (char)(first[len] | c);
+	return len;
+}
+
+uint32_t utf16_pair(uint32_t high, uint32_t low)
+{
+	if (high < 0xd800 || high >= 0xdc00 || low < 0xdc00 || low >= 0xe000)
+		return 0;
+	return 0x10000 + ((high - 0xd800) << 10 | (low - 0xdc00));
+}
+
 size_t utf8_len(const char *s, size_t n)
 {
 	const unsigned char *p = (const unsigned char *)s;

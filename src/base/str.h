@@ -37,6 +37,10 @@ static inline int hex_digit(char c)
 /* Length in bytes of the well-formed UTF-8 sequence at s (1..4), 0 if ill-formed or n == 0. */
 size_t utf8_len(const char *s, size_t n);
 bool utf8_valid(const char *s, size_t n);
+/* Writes the character c, below 0x110000; returns how many bytes. */
+size_t utf8_put(char to[4], uint32_t c);
+/* The character that two units of UTF-16 are together (as JSON writes those beyond 0xffff), or 0. */
+uint32_t utf16_pair(uint32_t high, uint32_t low);
 /* The character of a well-formed sequence of len bytes; and whether str_show() would not show it as it is. */
 uint32_t utf8_code(const char *s, size_t len);
 bool str_unsafe(const char *s, size_t len);

@@ -316,30 +316,6 @@ static void look_cut(struct redact_table *t, const struct layer *l, struct redac
 
 /* ------------------------------------------------------------------ escapes */
 
-static size_t put_utf8(char *to, uint32_t c)
-{
-	if (c < 0x80) {
-		to[0] = (char)c;
-		return 1;
-	}
-	if (c < 0x800) {
-		to[0] = (char)(0xc0 | c >> 6);
-		to[1] = (char)(0x80 | (c & 0x3f));
-		return 2;
-	}
-	if (c < 0x10000) {
-		to[0] = (char)(0xe0 | c >> 12);
-		to[1] = (char)(0x80 | (c >> 6 & 0x3f));
-		to[2] = (char)(0x80 | (c & 0x3f));
-		return 3;
-	}
-	to[0] = (char)(0xf0 | c >> 18);
-	to[1] = (char)(0x80 | (c >> 12 & 0x3f));
-	to[2] = (char)(0x80 | (c >> 6 & 0x3f));
-	to[3] = (char)(0x80 | (c & 0x3f));
-	return 4;
-}
-
 /* One escape or byte at p: how many bytes it takes, and at most four that it gives. */
 static size_t undo_percent(const char *p, size_t n, char to[4], size_t *ret_n)
 {
@@ -371,6 +347,7 @@ size_t redact_undo_json(const char *p, size_t n, char to[4], size_t *ret_n)
 {
 	static const char escaped[] = "\"\\/bfnrt", plain[] = "\"\\/\b\f\n\r\t";
 	const char *at;
+	uint32_t pair;
 	int c, low;
 
 	*ret_n = 1;
@@ -387,12 +364,10 @@ size_t redact_undo_json(const char *p, size_t n, char to[4], size_t *ret_n)
 		return 1;
 	/* Beyond the first 65536 a character is two of them. */
 	low = c >= 0xd800 && c < 0xdc00 ? json_unit(p + 6, n - 6) : -1;
-	if (low >= 0xdc00 && low < 0xe000) {
-		*ret_n = put_utf8(
-			to, 0x10000 + ((uint32_t)(c - 0xd800) << 10 | (uint32_t)(low - 0xdc00)));
+	pair = low < 0 ? 0 : utf16_pair((uint32_t)c, (uint32_t)low);
+	*ret_n = utf8_put(to, pair ? pair : (uint32_t)c);
+	if (pair)
 		return 12;
-	}
-	*ret_n = put_utf8(to, (uint32_t)c);
 	return 6;
 }
 

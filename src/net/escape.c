@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/str.h"
 
 #define MARK_NEAR 8u /* text that has escapes has them close together: no call for those */
 
@@ -58,23 +59,6 @@ static bool hex_read(const uint8_t *p, size_t n, size_t digits, unsigned *ret, b
 	return true;
 }
 
-static void utf8_put(struct piece *x, unsigned c)
-{
-	if (c < 0x80) {
-		x->b[0] = (uint8_t)c;
-		x->n = 1;
-	} else if (c < 0x800) {
-		x->b[0] = (uint8_t)(0xc0 | c >> 6);
-		x->b[1] = (uint8_t)(0x80 | (c & 63));
-		x->n = 2;
-	} else {
-		x->b[0] = (uint8_t)(0xe0 | c >> 12);
-		x->b[1] = (uint8_t)(0x80 | (c >> 6 & 63));
-		x->b[2] = (uint8_t)(0x80 | (c & 63));
-		x->n = 3;
-	}
-}
-
 static const bool token_bytes[256] = {['a' ... 'z'] = true,
 	['A' ... 'Z'] = true,
 	['0' ... '9'] = true,
@@ -96,20 +80,49 @@ static const uint8_t backslash_makes[256] = {['"'] = '"',
 	['r'] = '\r',
 	['t'] = '\t'};
 
+static void piece_char(struct piece *x, uint32_t c)
+{
+	x->n = utf8_put((char *)x->b, c);
+}
+
+/* \uXXXX; its length, ESCAPE_NONE or ESCAPE_CUT. */
+static int unit_read(const uint8_t *p, size_t n, unsigned *ret)
+{
+	bool cut;
+
+	if (n < 2)
+		return n == 0 || p[0] == '\\' ? ESCAPE_CUT : ESCAPE_NONE;
+	if (p[0] != '\\' || p[1] != 'u')
+		return ESCAPE_NONE;
+	if (!hex_read(p + 2, n - 2, 4, ret, &cut))
+		return cut ? ESCAPE_CUT : ESCAPE_NONE;
+	return 6;
+}
+
 static int backslash_read(const uint8_t *p, size_t n, struct piece *ret)
 {
-	unsigned c;
-	bool cut;
+	unsigned c, low;
+	int len;
 
 	if (n < 2)
 		return ESCAPE_CUT;
 	if (p[1] == 'u') {
-		if (!hex_read(p + 2, n - 2, 4, &c, &cut))
-			return cut ? ESCAPE_CUT : ESCAPE_NONE;
-		if (c >= 0xd800 && c < 0xe000)
+		len = unit_read(p, n, &c);
+		if (len <= 0)
+			return len;
+		if (c < 0xd800 || c >= 0xe000) {
+			piece_char(ret, c);
+			return len;
+		}
+		if (c >= 0xdc00)
 			return ESCAPE_NONE;
-		utf8_put(ret, c);
-		return 6;
+		len = unit_read(p + 6, n - 6, &low);
+		if (len <= 0)
+			return len;
+		if (!utf16_pair(c, low))
+			return ESCAPE_NONE;
+		piece_char(ret, utf16_pair(c, low));
+		return 12;
 	}
 	ret->b[0] = backslash_makes[p[1]];
 	ret->n = 1;

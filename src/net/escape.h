@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ESCAPE_LEN_MAX 6u /* \uXXXX */
+#define ESCAPE_LEN_MAX 12u /* \uXXXX, twice for a character beyond 0xffff */
 
 enum escape_which { /* flags */
 	ESCAPE_PERCENT = 1 << 0,

@@ -43,7 +43,7 @@ struct placeholder_scan {          /* per stream; zero-initialised */
 	struct placeholder_level { /* 0: as it came; each next: one layer of escapes undone */
 		uint8_t tail[PLACEHOLDER_TAIL];
 		uint8_t tail_n;
-		uint8_t cut[8]; /* an escape that the last write left unfinished */
+		uint8_t cut[12]; /* an escape that the last write left unfinished */
 		uint8_t cut_n;
 		uint8_t differs; /* how many bytes of the tail may differ from the level before */
 	} level[PLACEHOLDER_LEVELS + 1];

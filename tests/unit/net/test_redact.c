@@ -154,6 +154,36 @@ TEST(where_a_stream_is_cut_changes_nothing)
 	}
 }
 
+/* JSON writes characters beyond 0xffff as two units. */
+TEST(pairs_of_units_are_one_character)
+{
+	static const char value[] = "key-\xf0\x9f\x98\x80-\xf0\x90\x80\x80-0123456789";
+	static const struct {
+		const char *text;
+		bool hidden;
+	} cases[] = {
+		{"\"key-\\ud83d\\ude00-\\uD800\\uDC00-0123456789\"", true},
+		{"\"\\u006bey-\\uD83D\\uDE00-\\ud800\\udc00-01234567\\u00389\"", true},
+		{"\"key-%5cud83d%5Cude00-%5cuD800\\uDC00-0123456789\"", true},
+		{"\"key-\\\\ud83d\\\\ude00-\\\\uD800\\\\uDC00-0123456789\"", true},
+		{"\"key-\xf0\x9f\x98\x80-\\ud800\\udc00-0123456789\"", true},
+		{"\"key-\\ude00\\ud83d-\\uD800\\uDC00-0123456789\"",
+			false}, /* in the wrong order */
+		{"\"key-\\ud83d-\\uD800\\uDC00-0123456789\"", false},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		for (size_t step = 1; step <= strlen(cases[i].text); step++) {
+			cleanup_buf struct buf out = BUF_INIT(4096);
+			size_t stars = feed_one(value, cases[i].text, step, &out);
+
+			CHECK_INT(out.len, strlen(cases[i].text));
+			if (stars != (cases[i].hidden ? out.len - 2 : 0))
+				test_fail(__FILE__, __LINE__, "case %zu in steps of %zu: %s", i,
+					step, buf_str(&out));
+		}
+}
+
 TEST(the_longest_value_is_covered_whole)
 {
 	cleanup_buf struct buf out = BUF_INIT(4096), text = BUF_INIT(4096);
