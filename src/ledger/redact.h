@@ -30,7 +30,7 @@ enum redact_cut { REDACT_WHOLE = 0, REDACT_CUT_BEFORE = 1, REDACT_CUT_BEHIND = 2
 
 void redact_init(struct redact *r);
 void redact_done(struct redact *r); /* wipes the values */
-/* value: in either case; also found as hex, base64-, percent- and JSON-escaped. */
+/* value: in either case, '+' for blanks; also found as hex, base64-, percent- and JSON-escaped. */
 int redact_add(struct redact *r, const char *name, const char *value, struct err *e);
 /* Append p to out with everything secret replaced; both ends may be missing. */
 void redact_text(struct redact *r, const void *p, size_t n, struct buf *out);

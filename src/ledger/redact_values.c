@@ -2,9 +2,9 @@
 /*
  * Known values in text, as they are and encoded.
  *
- * Needles: each value and its hex, in either case (a host name has lost its case); and what of its base64
- *          does not depend on its neighbours, for each of the three places it can have in a group of
- *          three bytes, in both alphabets.
+ * Needles: each value and its hex, in either case (a host name has lost its case) and with '+' for ' ';
+ *          and what of its base64 does not depend on its neighbours, for each of the three places it
+ *          can have in a group of three bytes, in both alphabets.
  * Escapes: text with %XX, or with JSON's backslashes, is undone once each, and the needles are sought in
  *          that, with a map back to where it came from. So it does not matter which bytes the writer
  *          chose to escape.
@@ -64,18 +64,21 @@ void redact_table_free(struct redact_table *t)
 	free(t);
 }
 
-/* The same for both cases of a letter, and for a few others: what is found is compared. */
+/* The same for both cases of a letter, for ' ' and '+', and for others: what is found is compared. */
 static uint32_t *slot_of(const struct redact_table *t, int index, const char *p)
 {
 	uint64_t k = 0;
 
 	memcpy(&k, p, index == BY_START ? KEY_LEN : CUT_MIN);
-	k |= 0x2020202020202020u;
+	k |= 0x2b2b2b2b2b2b2b2bu;
 	return &t->slots[index][(size_t)(k * 0x9e3779b97f4a7c15u >> 32) & t->mask];
 }
 
+/* Forms of web pages have '+' for ' '. */
 static char folded(char c)
 {
+	if (c == '+')
+		return ' ';
 	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 

@@ -53,7 +53,7 @@ struct view {
 	uint8_t cut[ESCAPE_LEN_MAX];
 	struct escape_span cut_spans[ESCAPE_LEN_MAX];
 	size_t cut_n;
-	uint8_t *text;             /* the end of what was read: a value may have begun in it */
+	uint8_t *text; /* the end of what was read, folded: a value may have begun in it */
 	struct escape_span *spans; /* the first view has none: its bytes are where they came */
 	size_t n, cap;
 };
@@ -66,6 +66,7 @@ struct redactor {
 		struct escape_span spans[REDACT_NEW_MAX];
 	} fresh[REDACT_LEVELS];
 	struct escape_span spans[REDACT_BLOCK]; /* of what is new, as it came */
+	uint8_t folded[REDACT_NEW_MAX];         /* what is new in the view that is searched */
 	uint8_t seam[2 * VALUE_FORM_MAX_B];     /* a tail and the beginning of what is new */
 	uint8_t shown[REDACT_HOLD_MAX + REDACT_BLOCK];
 	bool undone; /* fresh was used */
@@ -320,13 +321,17 @@ static void tail_keep(struct redact *r, struct view *v, const struct piece *x)
 }
 
 /* Cover what is a value, keep the tail: what is shown of it waits. */
-static void view_search(struct redact *r, struct view *v, const struct piece *x, size_t *wait)
+static void view_search(struct redact *r, struct view *v, const struct piece *read, size_t *wait)
 {
+	struct piece folded = *read;
+	const struct piece *x = &folded;
 	struct value_hit hit;
 	size_t at = 0;
 
 	if (!view_room(r, v))
 		return;
+	values_fold(r->d->folded, read->text, read->n);
+	folded.text = r->d->folded;
 	if (v->n && x->n)
 		cover_seam(r, v, x);
 	while (values_find(&r->d->values, x->text, x->n, &at, &hit))
@@ -599,6 +604,7 @@ static void put_down(struct redact *r, size_t used)
 	if (r->n && !r->failed)
 		memcpy(r->held, d->shown, r->n);
 	explicit_bzero(d->shown, used);
+	explicit_bzero(d->folded, sizeof(d->folded));
 	explicit_bzero(d->seam, 2 * d->values.longest);
 	for (size_t k = 0; d->undone && k < REDACT_LEVELS; k++)
 		explicit_bzero(d->fresh[k].text, sizeof(d->fresh[k].text));

@@ -53,6 +53,12 @@ struct values {
 	uint8_t form[VALUE_FORM_MAX_B]; /* one form, while it is added; wiped */
 };
 
+/*
+ * What is searched is text without regard to case, and with blanks for '+', as forms of web pages have
+ * them: a server may write a value so. out may be p.
+ */
+void values_fold(uint8_t *out, const uint8_t *p, size_t n);
+
 /* No values; new keys. 0, or -errno when there is no randomness. */
 int values_init(struct values *s);
 /* false: too short, too long, or there is no more room. One that is there already is not added twice. */
@@ -62,7 +68,7 @@ struct value_hit {
 	size_t start, end;
 };
 /*
- * The next part of the text that one or more forms cover, from *at on; 0 for the first call. Parts
+ * The next part of a text, folded, that one or more forms cover, from *at on; 0 for the first call. Parts
  * may overlap.
  */
 bool values_find(

@@ -217,6 +217,21 @@ TEST(values_in_either_case_and_in_hex)
 	redact_done(&r);
 }
 
+TEST(values_as_forms_of_web_pages)
+{
+	struct err e = ERR_INIT;
+	struct redact r;
+
+	redact_init(&r);
+	CHECK_INT(redact_add(&r, "NAME", "Pass Phrase+With \"Blanks\"", &e), 0);
+	CHECK(hides(&r, "p=", "Pass+Phrase%2BWith+%22Blanks%22", "&x=1"));
+	CHECK(hides(&r, "p=", "Pass%20Phrase%2bWith+%22BLANKS%22", "&x=1"));
+	CHECK(hides(&r, "p=", "PASS+PHRASE+WITH+\"BLANKS\"", " x"));
+	CHECK(hides(&r, "p=", "Pass+Phrase%2BWith", "")); /* cut off */
+	CHECK(!hides(&r, "p=", "Pass-Phrase+With \"Blanks\"", " x"));
+	redact_done(&r);
+}
+
 static char *field(struct redact *r, const char *text)
 {
 	struct buf b = BUF_INIT(1u << 20);

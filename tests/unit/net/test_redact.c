@@ -184,6 +184,29 @@ TEST(pairs_of_units_are_one_character)
 		}
 }
 
+/* In capitals, in small letters, and as forms of web pages are sent. */
+TEST(case_and_blanks_do_not_hide_a_value)
+{
+	static const char value[] = "Pass Phrase+With \"Blanks\" 0aF";
+	static const char *const cases[] = {
+		"PASS PHRASE+WITH \"BLANKS\" 0AF", "pass phrase+with \"blanks\" 0af",
+		"Pass+Phrase%2BWith+%22Blanks%22+0aF", "Pass+Phrase%2bWith+%22BLANKS%22%200aF",
+		"Pass%20Phrase+With%20%22Blanks%22%200aF",
+		"PASS+PHRASE\\u002bWITH+\\u0022BLANKS\\\"+0AF",
+		"50617373205068726173652B576974682022426c616e6B732220306146",
+		"UGFzcyBQaHJhc2UrV2l0aCAiQmxhbmtzIiAwYU", /* base64, less what the neighbours decide */
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		for (size_t step = 1; step <= strlen(cases[i]); step++) {
+			cleanup_buf struct buf out = BUF_INIT(4096);
+
+			if (feed_one(value, cases[i], step, &out) != strlen(cases[i]))
+				test_fail(__FILE__, __LINE__, "case %zu in steps of %zu: %s", i,
+					step, buf_str(&out));
+		}
+}
+
 TEST(the_longest_value_is_covered_whole)
 {
 	cleanup_buf struct buf out = BUF_INIT(4096), text = BUF_INIT(4096);
