@@ -189,13 +189,13 @@ int network_prepare(struct network *n, const struct policy *p, enum tier tier, c
 	int r;
 
 	*n = NETWORK_INIT;
+	n->tier = tier;
 	for (size_t i = 0; i < NETWORK_PUBLISH_MAX; i++)
 		n->publish[i] = n->waiting[i] = -1;
 	if (!wanted && !(p->net && watch && !p->net->secrets_n)) /* to watch, no secret is needed */
 		return 0;
 	n->policy = p->net;
 	n->home = home;
-	n->tier = tier;
 	n->state = NETWORK_IDLE;
 	n->ask_timeout_ms = p->net->ask_timeout_ms;
 	snprintf(n->run_id, sizeof(n->run_id), "%s", run_id);
@@ -218,15 +218,23 @@ static bool host_has_java(void)
 	return false;
 }
 
+bool network_has_apt(void)
+{
+	return access("/usr/bin/apt-get", X_OK) == 0;
+}
+
 bool network_wants_trust(const struct network *n)
 {
-	return n->policy && net_inspects(n->policy);
+	return n->policy;
 }
 
 void network_request(const struct network *n, struct request *r)
 {
-	if (!n->policy)
+	if (!n->policy) {
+		r->refuse_names = n->tier != TIER_PROCESS;
+		r->no_retries = r->refuse_names && network_has_apt();
 		return;
+	}
 	r->capture = n->tier != TIER_PROCESS;
 	r->proxy_port = n->proxy_port;
 	if (network_wants_trust(n))
@@ -273,6 +281,16 @@ static bool end_env(struct strlist *env)
 	return true;
 }
 
+bool network_env_default(struct strlist *env, const char *name, const char *value)
+{
+	size_t len = strlen(name);
+
+	for (size_t i = 0; i < env->n; i++)
+		if (strncmp(env->v[i], name, len) == 0 && env->v[i][len] == '=')
+			return true;
+	return add_env(env, name, "%s", value);
+}
+
 /*
  * Plain http:// throughout: some clients fail at once when they meet a scheme of SOCKS they do not
  * know.
@@ -282,7 +300,9 @@ static bool add_proxy_env(const struct network *n, struct strlist *env)
 	static const char *const proxy[] = {
 		"http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"};
 	static const char *const none[] = {"no_proxy", "NO_PROXY"};
-	bool ok = add_env(env, "NODE_USE_ENV_PROXY", "1");
+	/* pip tries five times where the proxy refuses, for 8 s; three take it 1.5 s. */
+	bool ok = add_env(env, "NODE_USE_ENV_PROXY", "1") &&
+		  network_env_default(env, "PIP_RETRIES", "3");
 
 	for (size_t i = 0; ok && i < ARRAY_SIZE(proxy); i++)
 		ok = add_env(
@@ -298,7 +318,9 @@ int network_environ(const struct network *n, struct strlist *env, const char *tr
 	bool ok = true;
 
 	if (!n->policy)
-		return 0;
+		return network_closed_environ(n, env) && end_env(env)
+			       ? 0
+			       : err_set(e, ENOMEM, "build the environment");
 	for (size_t i = 0; ok && i < n->policy->secrets_n; i++)
 		ok = add_env(env, n->policy->secrets[i].env, "%s", n->placeholders[i]);
 	if (ok && n->proxy >= 0)
@@ -327,24 +349,23 @@ int network_memfd(const char *name, const void *p, size_t len, struct err *e)
 
 /* ---- after ---- */
 
-/* "Udp: a b c" lines of names and numbers come in pairs; the column called NoPorts is wanted. */
-static uint64_t no_ports(const char *text, const char *prefix)
+uint64_t network_counter(const char *text, const char *prefix, const char *column)
 {
 	const char *names = strstr(text, prefix), *values;
-	size_t column = 0;
+	size_t at = 0, column_len = strlen(column);
 
 	if (!names || !(values = strstr(names + 1, prefix)))
 		return 0;
-	for (const char *p = names; *p && *p != '\n'; column++) {
+	for (const char *p = names; *p && *p != '\n'; at++) {
 		size_t len = strcspn(p, " \n");
 
-		if (len == 7 && strncmp(p, "NoPorts", 7) == 0)
+		if (len == column_len && strncmp(p, column, len) == 0)
 			break;
 		p += len + (p[len] == ' ');
 		if (*p == '\n')
 			return 0;
 	}
-	for (; column > 0; column--) {
+	for (; at > 0; at--) {
 		values += strcspn(values, " \n");
 		values += *values == ' ';
 	}
@@ -368,7 +389,7 @@ void network_count(struct network *n)
 			continue;
 		text[len] = '\0';
 		if (i == 0)
-			n->datagrams_refused += no_ports(text, names[i]);
+			n->datagrams_refused += network_counter(text, names[i], "NoPorts");
 		else if ((at = strstr(text, names[i])))
 			n->datagrams_refused += strtoull(at + strlen(names[i]), NULL, 10);
 	}
@@ -389,6 +410,7 @@ void network_done(struct network *n)
 	close_fd(&n->journal);
 	close_fd(&n->counters[0]);
 	close_fd(&n->counters[1]);
+	close_fd(&n->refuser);
 	for (size_t i = 0; n->placeholders && i < n->policy->secrets_n; i++)
 		free(n->placeholders[i]);
 	free(n->placeholders);
@@ -429,7 +451,7 @@ void network_denials_json(const void *arg, struct json *j, const char *run_id, s
 		json_str(j, "rule", d->rule[0] ? d->rule : "no rule grants it");
 		json_str(j, "reason", d->why);
 		json_str(j, "allow_with", d->fix);
-		json_str(j, "seen_by", "gateway");
+		json_str(j, "seen_by", n->policy ? "gateway" : "supervisor");
 		json_uint(j, "count", d->count);
 		json_end(j);
 	}

@@ -106,6 +106,7 @@ struct network {
 	uint64_t connections, requests, up_b, down_b;
 	uint64_t datagrams_refused;
 	int counters[2]; /* of the namespace: /proc/PID/net/snmp, snmp6 */
+	int refuser;     /* without a policy: the resolver that refuses every name; -1: none */
 	bool ending;     /* END was said */
 	bool done;       /* DONE came after it */
 };
@@ -118,6 +119,7 @@ struct network {
 		.journal = -1,                                                                     \
 		.lists = {-1, -1, -1},                                                             \
 		.counters = {-1, -1},                                                              \
+		.refuser = -1,                                                                     \
 		.notes = {.max = 64}})
 
 /* Where croft-gateway must be, whether it is there or not. */
@@ -148,6 +150,8 @@ int network_fds(struct network *n, struct pollfd p[NETWORK_FDS_MAX]);
 void network_handle(struct network *n, const struct pollfd *p, int count, struct sandbox *b);
 /* CONTROL_CONNECTED came; fd -1: nobody listens there. */
 void network_connected(struct network *n, int fd);
+/* The command runs: find what its namespace counts, where that was not done at READY. */
+void network_counters(struct network *n, const struct sandbox *b);
 /* The command has ended: end the gateway and hear what it has to say. */
 void network_finish(struct network *n);
 void network_done(struct network *n);

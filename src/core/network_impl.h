@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared between network.c, network_serve.c and network_trust.c only. */
+/* Shared between network*.c only. */
 #ifndef CROFT_CORE_NETWORK_IMPL_H
 #define CROFT_CORE_NETWORK_IMPL_H
 
@@ -9,6 +9,18 @@
 int network_memfd(const char *name, const void *p, size_t len, struct err *e);
 
 void network_count(struct network *n);
+/* Of "PREFIX a b c" and the line of numbers below it: the number in the column of this name, or 0. */
+uint64_t network_counter(const char *text, const char *prefix, const char *column);
+/* A denial for the receipt. */
+void network_denied(struct network *n, const struct gateway_msg *m);
+/* Set a variable unless it is set. */
+bool network_env_default(struct strlist *env, const char *name, const char *value);
+bool network_has_apt(void);
+
+/* ---- network_closed.c: no network at all ---- */
+bool network_closed_environ(const struct network *n, struct strlist *env);
+void network_closed_serve(struct network *n);
+void network_closed_finish(struct network *n);
 void network_note(struct network *n, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 bool network_wants_trust(const struct network *n);

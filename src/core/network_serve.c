@@ -245,14 +245,25 @@ static void start(struct network *n)
 
 void network_take(struct network *n, struct sandbox *b)
 {
+	if (n->tier == TIER_PROCESS)
+		return;
+	if (!n->policy) {
+		n->refuser = take_fd(&b->fd[SANDBOX_FD_UDP4]);
+		return;
+	}
+	for (int i = 0; i < 4; i++)
+		n->listen[i] = take_fd(&b->fd[SANDBOX_FD_TCP4 + i]);
+	network_counters(n, b);
+}
+
+void network_counters(struct network *n, const struct sandbox *b)
+{
 	static const char *const files[] = {"snmp", "snmp6"};
 	char path[64];
 
-	if (!n->policy || n->tier == TIER_PROCESS)
-		return;
-	for (int i = 0; i < 4; i++)
-		n->listen[i] = take_fd(&b->fd[SANDBOX_FD_TCP4 + i]);
 	for (int i = 0; i < 2; i++) {
+		if (n->counters[i] >= 0)
+			continue;
 		snprintf(path, sizeof(path), "/proc/%d/net/%s", b->pid, files[i]);
 		n->counters[i] = open(path, O_RDONLY | O_CLOEXEC);
 	}
@@ -273,12 +284,12 @@ static struct network_denial *find_denial(struct network *n, const struct gatewa
 	return NULL;
 }
 
-static void on_denial(struct network *n, const struct gateway_msg *m)
+void network_denied(struct network *n, const struct gateway_msg *m)
 {
 	struct network_denial *d = find_denial(n, m);
 
-	if (d) {
-		d->count = MAX_OF(d->count, m->count);
+	if (d) { /* the gateway sends its own count again, the supervisor each one */
+		d->count = n->policy ? MAX_OF(d->count, m->count) : d->count + m->count;
 		return;
 	}
 	if (!n->denials)
@@ -394,7 +405,7 @@ static void on_message(struct network *n, const struct gateway_msg *m, bool keep
 		return;
 	switch (m->type) {
 	case GATEWAY_DENIAL:
-		on_denial(n, m);
+		network_denied(n, m);
 		break;
 	case GATEWAY_HOST:
 		on_host(n, m);
@@ -497,8 +508,10 @@ int network_fds(struct network *n, struct pollfd p[NETWORK_FDS_MAX])
 {
 	int count = 0;
 
+	if (n->refuser >= 0)
+		p[count++] = (struct pollfd){.fd = n->refuser, .events = POLLIN};
 	if (!n->policy)
-		return 0;
+		return count;
 	if (n->state == NETWORK_IDLE) {
 		for (int i = 0; i < 4; i++)
 			if (n->listen[i] >= 0)
@@ -521,6 +534,10 @@ void network_handle(struct network *n, const struct pollfd *p, int count, struct
 	for (int k = 0; k < count; k++) {
 		if (!p[k].revents)
 			continue;
+		if (p[k].fd == n->refuser) {
+			network_closed_serve(n);
+			continue;
+		}
 		if (p[k].fd == n->sock) {
 			hear(n, &n->sock, &n->pid);
 			continue;
@@ -544,8 +561,10 @@ void network_finish(struct network *n)
 	struct gateway_msg m = {.type = GATEWAY_END};
 	uint64_t until = clock_ms() + FINISH_MS, now;
 
-	if (!n->policy)
+	if (!n->policy) {
+		network_closed_finish(n);
 		return;
+	}
 	network_count(n);
 	for (int i = 0; i < 4; i++)
 		close_fd(&n->listen[i]);
@@ -614,10 +633,7 @@ int network_swap(struct network *n, const char *text, size_t len, struct err *e)
 	if (r < 0)
 		return r;
 	ask_timeout_ms = parsed->ask_timeout_ms;
-	if (net_inspects(parsed) && !net_inspects(n->policy))
-		r = err_refuse(e, "the new rules inspect, and this sandbox was started without an "
-				  "authority of its own to trust; start it again");
-	else if (!same_texts(parsed->trust, parsed->trust_n, n->policy->trust, n->policy->trust_n))
+	if (!same_texts(parsed->trust, parsed->trust_n, n->policy->trust, n->policy->trust_n))
 		r = err_refuse(
 			e, "the files of `trust` are read when a run starts; start it again");
 	else if (parsed->secrets_n || parsed->publish_n)

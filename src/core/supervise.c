@@ -261,6 +261,7 @@ static void on_control(struct loop *l)
 		break;
 	case CONTROL_STARTED:
 		l->out->started = true;
+		network_counters(l->s->network, l->s->sandbox);
 		break;
 	case CONTROL_STOPPED:
 		on_stopped(l, m.status);

@@ -46,8 +46,10 @@ struct request {
 	const char *scratch;   /* process tier: private directory for HOME and TMPDIR, or NULL */
 	bool discard;          /* workspace on an ephemeral overlay */
 	const struct staging *staging; /* workspace on kept layers; NULL: in place */
-	bool capture;        /* every connection lands in sockets that are handed out with READY */
-	unsigned trust;      /* bits of enum trust_file: what the command shall find */
+	bool capture;      /* every connection lands in sockets that are handed out with READY */
+	bool refuse_names; /* no network: lookups land in a socket that is handed out with READY */
+	bool no_retries;   /* no network: CLOSED_APT_CONF tells apt so */
+	unsigned trust;    /* bits of enum trust_file: what the command shall find */
 	uint16_t proxy_port; /* process tier: the one TCP port that may be connected to, or 0 */
 	int stdio[3];        /* what the command gets as 0, 1, 2 */
 	bool tty;            /* stdio[] holds a pty slave that becomes the controlling terminal */
@@ -57,6 +59,7 @@ struct request {
 
 /* Whom the command shall trust: made outside, put into the private root. */
 enum trust_file { TRUST_BUNDLE, TRUST_CA, TRUST_JAVA, TRUST_FILE_NUM };
+#define CLOSED_APT_CONF "/.croft/apt.conf"
 #define TRUST_DIR "/.croft/trust"
 extern const char *const trust_file_names[TRUST_FILE_NUM]; /* below TRUST_DIR */
 

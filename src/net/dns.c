@@ -8,7 +8,11 @@
  *          matches nothing. The address that was asked is the source of the answer, because clients
  *          check it.
  * Order:   not understood -> format error; not a host name -> no such name; reverse; the sandbox
- *          itself; covered by policy; no such name, and told.
+ *          itself; covered by policy; refused, and told.
+ * Refused: a name that no rule covers gets an address, too. Clients retry a name that does not exist,
+ *          for more than a minute in the case of npm, and give up on a 403, which is what ports 80
+ *          and 443 of that address answer (net/flow.c). Names that no rule could ever allow, and
+ *          those that cannot be on the public network, do not exist.
  * Limits:  UDP: DNS_BATCH datagrams per turn of the loop, so that a flood leaves turns to others.
  *          TCP: DNS_TCP_QUERIES_MAX queries, DNS_TCP_IDLE_MS for each, and no reading while answers
  *          wait.
@@ -74,7 +78,7 @@ void dns_denied(struct gateway *g, const char *name, const char *qtype)
 		journal_name_denied(g, name);
 }
 
-static bool name_known(const struct net_policy *p, const char *name)
+bool dns_name_known(const struct net_policy *p, const char *name)
 {
 	if (net_name_known(p, name)) /* what would be asked about counts as known there */
 		return true;
@@ -124,6 +128,33 @@ static void answer_reverse(struct gateway *g, const struct dns_query *q, struct 
 		*ret = (struct dns_answer){.type = DNS_PTR, .name = name, .ttl_s = DNS_TTL_S};
 }
 
+/* Could this name be a host of the public network? Programs look for the others only to learn that. */
+static bool answerable(const char *name)
+{
+	static const char *const never[] = {
+		".local", ".internal", ".invalid", ".onion", ".home.arpa", ".lan", ".home"};
+
+	if (!strchr(name, '.') || name[0] == '_' || strstr(name, "._") || net_name_forbidden(name))
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(never); i++)
+		if (str_ends(name, never[i]))
+			return false;
+	return true;
+}
+
+/* Told, and given an address that answers with the refusal, if it can be. */
+static void refuse(struct gateway *g, const struct dns_query *q, struct dns_answer *ret)
+{
+	struct net_addr v4, v6;
+
+	dns_denied(g, q->name[0] ? q->name : q->text, dns_type_name(q->type));
+	if (!q->name[0] || !answerable(q->name) ||
+		names_bind_refused(g->names, q->name, &v4, &v6) < 0)
+		ret->rcode = DNS_NXDOMAIN;
+	else
+		answer_addr(q, &v4, &v6, ret);
+}
+
 /* *ret is NOERROR without data: the answer to other types of a name that exists. */
 static void judge(struct gateway *g, const struct dns_query *q, struct dns_answer *ret)
 {
@@ -137,9 +168,8 @@ static void judge(struct gateway *g, const struct dns_query *q, struct dns_answe
 	}
 	if (answer_own(q, ret))
 		return;
-	if (!q->name[0] || !name_known(g->gen->policy, q->name)) {
-		ret->rcode = DNS_NXDOMAIN;
-		dns_denied(g, q->name[0] ? q->name : q->text, dns_type_name(q->type));
+	if (!q->name[0] || !dns_name_known(g->gen->policy, q->name)) {
+		refuse(g, q, ret);
 		return;
 	}
 	if (q->type != DNS_A && q->type != DNS_AAAA)

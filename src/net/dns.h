@@ -2,9 +2,9 @@
 /*
  * The sandbox's name server: every address of the world answers on port 53, and it is this one.
  *
- * Trust:   nothing that is asked here is asked anywhere else. A name some rule covers gets its
- *          synthetic pair (net/names.h); any other does not exist. So a lookup carries nothing out,
- *          whatever is in it.
+ * Trust:   nothing that is asked here is asked anywhere else. A name gets its synthetic pair
+ *          (net/names.h), whether a rule covers it or its connections will be refused, or does not
+ *          exist. So a lookup carries nothing out, whatever is in it.
  * Limits:  DNS_RATE_PER_S answers in any second; what is over is dropped and counted.
  */
 #ifndef CROFT_NET_DNS_H
@@ -47,6 +47,8 @@ uint64_t dns_dropped(const struct dns *d);
 size_t dns_reply(
 	struct gateway *g, const uint8_t *p, size_t n, bool udp, uint8_t out[DNS_ANSWER_MAX_B]);
 
+/* Does some rule cover this name, so that it may be dialled on some port? */
+bool dns_name_known(const struct net_policy *p, const char *name);
 /* A name was refused: tell it, unless nobody would want to know. */
 void dns_denied(struct gateway *g, const char *name, const char *qtype);
 /*

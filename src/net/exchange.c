@@ -59,6 +59,7 @@ struct exchange *exchange_new(struct front *f, const struct front_ops *ops)
 	x->gen = generation_hold(p->gw->gen);
 	x->up.max = x->down.max = EXCHANGE_BODY_B;
 	request_init(&x->req);
+	x->told = f->flow->away; /* with the connection */
 	x->next = f->exchanges;
 	x->prev = &f->exchanges;
 	if (x->next)
@@ -314,6 +315,12 @@ void exchange_begin(struct exchange *x)
 	x->up_last_ms = x->last_ms;
 	if (x->req.body == HTTP_BODY_NONE)
 		x->up_end = true;
+	if (f->away) {
+		x->verdict = *f->away;
+		x->close_after = true;
+		refuse(x, 403);
+		return;
+	}
 	status = judge_authority(x);
 	if (!status && fifo_tight()) {
 		fail(x, 503, "croft is busy", "too many bytes wait for slow connections");

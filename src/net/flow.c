@@ -19,6 +19,7 @@
 
 #include "base/cleanup.h"
 #include "net/dial.h"
+#include "net/dns.h"
 #include "net/hello.h"
 #include "net/peek.h"
 
@@ -105,6 +106,8 @@ void flow_end(struct flow *f, const char *why)
 	close_fd(&f->fd);
 	if (f->held)
 		names_hold(g->names, f->host, -1);
+	free(f->away);
+	f->away = NULL;
 	*f->prev = f->next;
 	if (f->next)
 		f->next->prev = f->prev;
@@ -117,8 +120,9 @@ void flow_end(struct flow *f, const char *why)
 
 void flow_refuse(struct flow *f, const char *method, const struct net_verdict *v)
 {
+	if (!f->refused)
+		journal_denial(f, method, "", 0, v);
 	f->refused = true;
-	journal_denial(f, method, "", 0, v);
 	if (f->front)
 		f->front->refused(f, v);
 	else
@@ -261,7 +265,7 @@ static enum sniffed sniff_http(struct flow *f, const unsigned char *p, size_t n)
 	}
 	if (n < 4)
 		return SNIFF_MORE;
-	if (f->dest.port != 80 && !(f->rule && f->rule->plaintext)) {
+	if (f->dest.port != 80 && !f->away && !(f->rule && f->rule->plaintext)) {
 		flow_refuse_why(
 			f, "HTTP", "it is not encrypted, and the rule does not say `plaintext`");
 		return SNIFF_REFUSED;
@@ -336,9 +340,36 @@ static void flow_allowed(struct flow *f)
 		flow_sniff(f);
 }
 
+/* Where clients speak HTTP, and can be answered: TLS needs the sandbox's authority. */
+static bool can_turn_away(const struct flow *f)
+{
+	return !f->front && (f->dest.port == 80 || (f->dest.port == 443 && f->gw->tls));
+}
+
+/* Refuse the connection, by an answer to what is asked on it if that is possible. */
+static void flow_turn_away(struct flow *f, const struct net_verdict *v)
+{
+	struct net_verdict *copy = can_turn_away(f) ? malloc(sizeof(*copy)) : NULL;
+
+	if (!copy) {
+		flow_refuse(f, "CONNECT", v);
+		return;
+	}
+	*copy = *v;
+	f->away = copy;
+	f->mode = NET_HTTP;
+	f->refused = true;
+	if (f->dest.host && !v->rule && !dns_name_known(f->gen->policy, f->host))
+		journal_name_denied(f->gw, f->host); /* the same denial as of its lookup */
+	else
+		journal_denial(f, "CONNECT", "", 403, v);
+	flow_sniff(f);
+}
+
 static void flow_answered(void *arg, enum net_effect effect)
 {
 	struct flow *f = arg;
+	struct net_verdict v = {.effect = NET_DENY, .rule = f->rule};
 
 	f->ask = NULL;
 	if (effect == NET_ALLOW) {
@@ -346,7 +377,8 @@ static void flow_answered(void *arg, enum net_effect effect)
 		flow_allowed(f);
 		return;
 	}
-	flow_refuse_why(f, "CONNECT", "it was asked for, and not allowed");
+	snprintf(v.why, sizeof(v.why), "it was asked for, and not allowed");
+	flow_turn_away(f, &v);
 }
 
 static void flow_ask(struct flow *f)
@@ -383,7 +415,7 @@ void flow_judge(struct flow *f)
 	else if (v.effect == NET_ASK)
 		flow_ask(f);
 	else
-		flow_refuse(f, "CONNECT", &v);
+		flow_turn_away(f, &v);
 }
 
 /* ---- a new generation ---- */
@@ -431,7 +463,7 @@ void flow_judge_again(struct gateway *g)
 		}
 		generation_drop(f->gen);
 		f->gen = generation_hold(g->gen);
-		if (!f->judged || f->publish) {
+		if (!f->judged || f->publish || f->away) {
 			f = f->next;
 			continue;
 		}

@@ -5,7 +5,8 @@
  * Order: accepted -> destination and bound name known -> connect verdict (floor, ceiling, deny,
  *        allow, ask) -> first bytes looked at (MSG_PEEK) where the mode needs it -> handed to the
  *        mode: tcp, tls: dial and relay; http, git, registry, ws: http_start().
- * Failure: a refusal is a reset for opaque modes and a 403 for HTTP; either way one denial is told.
+ * Failure: a refusal is told as one denial. On ports 80 and 443, where clients speak HTTP, it is a
+ *          403 that says why, since clients give up on that; elsewhere a reset.
  */
 #ifndef CROFT_NET_FLOW_H
 #define CROFT_NET_FLOW_H
@@ -51,7 +52,8 @@ struct flow {
 	const struct flow_front *front;
 	struct dial *dial; /* flow_end() cancels these two */
 	struct ask *ask;
-	const char *aborted; /* why, while abort() runs */
+	const char *aborted;      /* why, while abort() runs */
+	struct net_verdict *away; /* refused: every request is answered with this; owned */
 	uint32_t born; /* generation it was accepted under; rules of it and later stay in memory */
 	bool judged;   /* there was a connect verdict */
 	bool asked;    /* and a person gave it */

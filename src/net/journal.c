@@ -283,7 +283,7 @@ void journal_name_denied(struct gateway *g, const char *name)
 	struct tally_denial key = {
 		.host = name, .port = 53, .method = "DNS", .path = "", .rule = ""};
 
-	snprintf(v.why, sizeof(v.why), "no rule covers this name, so it does not exist here");
+	snprintf(v.why, sizeof(v.why), "no rule covers this name");
 	net_fix_host(v.fix, name, 0);
 	denied(g, NULL, &key, &v, 0);
 }

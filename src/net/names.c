@@ -52,7 +52,8 @@ struct names {
 	uint32_t newest, oldest;
 	/* Of a used slot: its entry with SLOT_USED. Of a free one: the next in the queue. */
 	uint32_t *slots;
-	uint32_t fresh; /* slots from here on were never used */
+	uint32_t fresh;     /* slots from here on were never used */
+	uint32_t refused_n; /* names that names_bind_refused() added */
 	uint32_t free_head, free_tail;
 };
 
@@ -267,6 +268,20 @@ int names_bind(struct names *n, const char *host, struct net_addr *ret_v4, struc
 	recency_add(n, i);
 	slot_addrs(n->entries[i].slot, ret_v4, ret_v6);
 	return 0;
+}
+
+int names_bind_refused(
+	struct names *n, const char *host, struct net_addr *ret_v4, struct net_addr *ret_v6)
+{
+	bool known = find(n, host, hash_of(n, host)) != NONE;
+	int r;
+
+	if (!known && n->refused_n >= NAMES_REFUSED_MAX)
+		return -ENOSPC;
+	r = names_bind(n, host, ret_v4, ret_v6);
+	if (r == 0 && !known)
+		n->refused_n++;
+	return r;
 }
 
 const char *names_lookup(const struct names *n, const struct net_addr *a)

@@ -257,6 +257,18 @@ static int open_socket(int *ret, int family, int type, uint16_t port, struct err
 	return 0;
 }
 
+int capture_lookups(int *ret, struct err *e)
+{
+	struct sockaddr_in a = {
+		.sin_family = AF_INET, .sin_port = htons(53), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	cleanup_fd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
+		return err_set(e, errno, "make the socket that refuses lookups");
+	*ret = take_fd(&fd);
+	return 0;
+}
+
 int capture_set_up(int ret[CAPTURE_FD_NUM], struct err *e)
 {
 	char why[256];

@@ -23,5 +23,7 @@ enum capture_fd { CAPTURE_TCP4, CAPTURE_TCP6, CAPTURE_UDP4, CAPTURE_UDP6, CAPTUR
 
 /* lo is up already. Descriptors are the caller's, non-blocking, close-on-exec. */
 int capture_set_up(int ret[CAPTURE_FD_NUM], struct err *e);
+/* The resolver of a namespace that has only lo: a UDP socket on 127.0.0.1:53. */
+int capture_lookups(int *ret, struct err *e);
 
 #endif

@@ -214,6 +214,8 @@ struct net_verdict {
  * it?
  */
 bool net_name_known(const struct net_policy *n, const char *host);
+/* Why this name can never be reached, whatever a rule says, or NULL. */
+const char *net_name_forbidden(const char *host);
 /*
  * A new connection. NET_ALLOW's rule says the mode; for the inspected modes each request is judged
  * again by net_decide_request(), and the connection is allowed if some rule might allow a request.

@@ -32,8 +32,6 @@ bool net_addr_text(struct net_addr *ret, const char *text);
 
 /* ---- net_range.c: what a rule cannot name, or only with `private` ---- */
 
-/* Why this name can never be reached, or NULL. */
-const char *net_name_forbidden(const char *host);
 /* Why the range cannot be granted, or NULL. */
 const char *net_cidr_forbidden(const struct net_cidr *c);
 bool net_cidr_private(const struct net_cidr *c);

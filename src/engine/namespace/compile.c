@@ -82,8 +82,12 @@ static int add_identity(struct plan *p, const struct request *r, struct err *e)
 		add_file(p, "/etc/hosts", "127.0.0.1 localhost " NS_HOSTNAME "\n::1 localhost\n",
 			e) < 0)
 		return -e->errnum;
+	if (r->no_retries && add_file(p, CLOSED_APT_CONF, "Acquire::Retries \"0\";\n", e) < 0)
+		return -e->errnum;
 	return add_file(p, "/etc/resolv.conf",
-		r->capture ? "nameserver " CAPTURE_RESOLVER "\n" : "# no network in this sandbox\n",
+		r->capture        ? "nameserver " CAPTURE_RESOLVER "\n"
+		: r->refuse_names ? "# no network in this sandbox\nnameserver 127.0.0.1\n"
+				  : "# no network in this sandbox\n",
 		e);
 }
 

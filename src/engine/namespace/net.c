@@ -20,6 +20,7 @@ static struct net_maker {
 	pthread_t thread;
 	int made[2];  /* a pipe: the number of the namespace's descriptor comes when it is there */
 	bool capture; /* its traffic goes to sockets[] */
+	bool lookups; /* its lookups go to sockets[CAPTURE_UDP4] */
 	int sockets[CAPTURE_FD_NUM];
 	struct err e;
 } net;
@@ -38,6 +39,8 @@ static void *make_net(void *arg)
 	close(net.made[1]);
 	if (fd >= 0 && net.capture)
 		capture_set_up(net.sockets, &net.e);
+	else if (fd >= 0 && net.lookups)
+		capture_lookups(&net.sockets[CAPTURE_UDP4], &net.e);
 	return arg;
 }
 
@@ -46,6 +49,7 @@ int setup_net_begin(const struct init *in, struct err *e)
 	int r;
 
 	net.capture = in->request->capture;
+	net.lookups = in->request->refuse_names;
 	if (pipe2(net.made, O_CLOEXEC) < 0)
 		return err_set(e, errno, "make a pipe");
 	r = pthread_create(&net.thread, NULL, make_net, NULL);
@@ -81,5 +85,7 @@ int namespace_settle(struct init *in, struct err *e)
 	in->enforced.capture = net.capture;
 	for (int i = 0; net.capture && i < CAPTURE_FD_NUM; i++)
 		in->fd[SANDBOX_FD_TCP4 + i] = net.sockets[i];
+	if (net.lookups)
+		in->fd[SANDBOX_FD_UDP4] = net.sockets[CAPTURE_UDP4];
 	return 0;
 }
