@@ -5,6 +5,8 @@
  * Order:  one exchange at a time; what a client sends ahead stays unread in the stream until the
  *         answer before it is out, and is then parsed like everything else: nothing is forwarded
  *         that was not judged.
+ * End:    a client that has closed its direction after a whole request gets its answer; then the
+ *         connection ends. Whether it is there to read is known only when something was sent.
  * Limits: HTTP_HEAD_MS for a head from its first byte, HTTP_IDLE_MS between requests.
  */
 #include <stdlib.h>
@@ -36,6 +38,12 @@ struct server1 {
 	bool head_begun; /* a byte of the next head is here */
 };
 
+/* The client has closed its direction, and nothing it sent waits here. */
+static bool said_all(const struct server1 *s)
+{
+	return s->f->stream.eof && !s->f->stream.in.len;
+}
+
 /* ---- answers ---- */
 
 static void on_head(struct exchange *x, const struct http_response *r)
@@ -48,7 +56,7 @@ static void on_head(struct exchange *x, const struct http_response *r)
 	if (w.status >= 200) {
 		/* A body that nobody will read makes the connection useless. */
 		s->close = x->req.close || x->close_after || s->f->flow->one_request ||
-			   (x->up_closed && !x->up_end);
+			   said_all(s) || (x->up_closed && !x->up_end);
 		w.http10 = x->req.http10;
 		s->chunked_out = w.body == HTTP_BODY_STREAM && !w.http10;
 		s->to_eof_out = w.body == HTTP_BODY_STREAM && w.http10;
@@ -124,7 +132,7 @@ static void on_over(struct exchange *x, bool whole)
 		loop_later(f->pool->gw->loop, end_later, f);
 		return;
 	}
-	if (!whole || s->close || !x->up_end || s->state != S1_ANSWER) {
+	if (!whole || s->close || !x->up_end || s->state != S1_ANSWER || said_all(s)) {
 		linger(s);
 		return;
 	}
@@ -280,7 +288,7 @@ static bool read_linger(struct server1 *s)
 
 	s->lingered_b += in->in.len;
 	fifo_drop(&in->in, in->in.len);
-	if (in->eof || s->lingered_b > LINGER_MAX_B)
+	if ((in->eof && (in->hung_up || !in->shut_after)) || s->lingered_b > LINGER_MAX_B)
 		front_end(s->f, "answered and closed");
 	return false;
 }
@@ -316,7 +324,7 @@ static void on_readable(void *arg)
 	/* Ahead of what can be taken: the rest stays in the kernel, and the client waits. */
 	if (s->state == S1_BODY || s->state == S1_RAW || s->state == S1_ANSWER)
 		stream_pause(&f->stream, f->stream.in.len >= FIFO_BLOCK_B);
-	if (s->state == S1_ANSWER && f->stream.eof && !f->stream.in.len)
+	if (s->state == S1_ANSWER && said_all(s) && (f->stream.hung_up || f->stream.truncated))
 		front_end(f, "closed by the client");
 }
 

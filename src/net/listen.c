@@ -12,6 +12,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -191,6 +193,11 @@ int flow_listen(struct gateway *g, int fd, bool explicit_proxy, struct err *e)
 		free(l);
 		return err_invalid(e, "a listener is not a TCP socket");
 	}
+	/*
+	 * What it accepts inherits this. An answer in two writes would otherwise wait for the client's
+	 * delayed acknowledgement of the first.
+	 */
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
 	/* accept4() until EAGAIN would wait for the next connection otherwise. */
 	r = fd_nonblocking(fd);
 	if (r == 0)

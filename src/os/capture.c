@@ -22,6 +22,11 @@
 
 #define LO_INDEX 1   /* the first device of every network namespace */
 #define BACKLOG 4096 /* connections wait here until somebody accepts */
+/*
+ * Lookups wait here, also while the gateway starts: some 768 bytes each, as the kernel counts. It
+ * gives no more than its own limit (net.core.rmem_max).
+ */
+#define LOOKUPS_B (4 << 20)
 #define PRIORITY (-150)
 #define TABLE "croft"
 #define CHAIN "capture"
@@ -249,6 +254,8 @@ static int open_socket(int *ret, int family, int type, uint16_t port, struct err
 		       : set_option(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, e);
 	if (r < 0)
 		return r;
+	if (!tcp) /* a lookup that is lost costs its caller seconds */
+		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &(int){LOOKUPS_B}, sizeof(int));
 	if (bind(fd, v4 ? (struct sockaddr *)&a4 : (struct sockaddr *)&a6,
 		    v4 ? sizeof(a4) : sizeof(a6)) < 0 ||
 		(tcp && listen(fd, BACKLOG) < 0))
@@ -263,6 +270,8 @@ int capture_lookups(int *ret, struct err *e)
 		.sin_family = AF_INET, .sin_port = htons(53), .sin_addr = {htonl(INADDR_LOOPBACK)}};
 	cleanup_fd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
+	if (fd >= 0)
+		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &(int){LOOKUPS_B}, sizeof(int));
 	if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
 		return err_set(e, errno, "make the socket that refuses lookups");
 	*ret = take_fd(&fd);

@@ -26,6 +26,9 @@
 #include "os/path.h"
 #include "os/seccomp.h"
 
+/* The resolver is this machine: what it did not answer in a second was lost, and is asked again. */
+#define RESOLVER_OPTIONS "options timeout:1 attempts:5\n"
+
 static const char *const devices[] = {
 	"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"};
 
@@ -85,9 +88,10 @@ static int add_identity(struct plan *p, const struct request *r, struct err *e)
 	if (r->no_retries && add_file(p, CLOSED_APT_CONF, "Acquire::Retries \"0\";\n", e) < 0)
 		return -e->errnum;
 	return add_file(p, "/etc/resolv.conf",
-		r->capture        ? "nameserver " CAPTURE_RESOLVER "\n"
-		: r->refuse_names ? "# no network in this sandbox\nnameserver 127.0.0.1\n"
-				  : "# no network in this sandbox\n",
+		r->capture ? "nameserver " CAPTURE_RESOLVER "\n" RESOLVER_OPTIONS
+		: r->refuse_names
+			? "# no network in this sandbox\nnameserver 127.0.0.1\n" RESOLVER_OPTIONS
+			: "# no network in this sandbox\n",
 		e);
 }
 

@@ -115,6 +115,17 @@ def echo_secret(headers):
     return answer(200, body, extra=["X-Echo: " + value, "Set-Cookie: t=" + value])
 
 
+def ranged(data, wanted):
+    if not wanted.startswith("bytes=") or "," in wanted:
+        return answer(200, data, extra=["Accept-Ranges: bytes"])
+    first, last = wanted[6:].split("-")
+    a = int(first) if first else max(0, len(data) - int(last))
+    b = min(int(last), len(data) - 1) if first and last else len(data) - 1
+    if a > b:
+        return answer(416, b"", extra=["Content-Range: bytes */%d" % len(data)])
+    return answer(206, data[a:b + 1], extra=["Content-Range: bytes %d-%d/%d" % (a, b, len(data))])
+
+
 async def drip(w, pieces, pause_s):
     w.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % pieces)
     for _ in range(pieces):
@@ -201,6 +212,13 @@ async def respond(label, conn, w, method, target, headers, pairs, body):
         await big(w, int(words[1]), words[0] == "chunked")
     elif words[0] == "drip":
         await drip(w, int(words[1]), int(words[2]) / 1000)
+    elif words[0] == "two":  # an answer in two writes
+        w.write(b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhead")
+        await w.drain()
+        await asyncio.sleep(0.001)
+        w.write(b"tail")
+    elif words[0] == "file":  # bytes that hold a credential, or a part of them
+        w.write(ranged(b"x" * 3000 + headers.get("authorization", "").split(" ")[-1].encode() + b"y" * 3000, headers.get("range", "")))
     elif words[0] == "hold":
         w.write(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhold")
         await w.drain()
