@@ -147,6 +147,11 @@ void exchange_delivered(struct exchange *x)
 	over(x, true);
 }
 
+struct net_target_form exchange_form(const struct exchange *x)
+{
+	return net_target_form(x->gen->policy, x->front->host, x->front->flow->dest.port);
+}
+
 /* ---- our own answers ---- */
 
 /* What is still queued of the request is let go of, and what comes is thrown away. */

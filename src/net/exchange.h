@@ -112,6 +112,8 @@ struct exchange {
 struct exchange *exchange_new(struct front *f, const struct front_ops *ops);
 /* May answer at once; the exchange may be over when this returns. */
 void exchange_begin(struct exchange *x);
+/* How the target of its request is to be read. */
+struct net_target_form exchange_form(const struct exchange *x);
 /* A head that could not be read: answered and told. x->req holds what was understood. */
 void exchange_bad(struct exchange *x, const struct http_problem *p);
 /* Up to fifo_room(&x->up). May end the exchange. */

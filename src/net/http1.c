@@ -155,12 +155,19 @@ static const struct http_problem *request_line(struct http_request *r, const cha
 int http1_request(
 	struct http_request *ret, const char *p, size_t n, const struct http_problem **ret_problem)
 {
+	return http1_request_as(ret, (struct net_target_form){0}, p, n, ret_problem);
+}
+
+int http1_request_as(struct http_request *ret, struct net_target_form form, const char *p, size_t n,
+	const struct http_problem **ret_problem)
+{
 	const struct http_problem *problem;
 	struct lines l;
 	char *head;
 	int found;
 
 	request_init(ret);
+	ret->form = form;
 	found = lines_find(&l, p, n, ret_problem);
 	if (found <= 0)
 		return found;

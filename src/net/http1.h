@@ -21,6 +21,9 @@
  */
 int http1_request(
 	struct http_request *ret, const char *p, size_t n, const struct http_problem **ret_problem);
+/* The same, with the target read as the rules of its host need it. */
+int http1_request_as(struct http_request *ret, struct net_target_form form, const char *p, size_t n,
+	const struct http_problem **ret_problem);
 /* `method` of the request answered: HEAD has no body. 1xx are returned too. */
 int http1_response(struct http_response *ret, const char *method, const char *p, size_t n,
 	const struct http_problem **ret_problem);

@@ -171,7 +171,7 @@ static bool read_head(struct server1 *s)
 		front_end(s->f, "too many requests at once");
 		return false;
 	}
-	n = http1_request(&x->req, fifo_head(&in->in), in->in.len, &problem);
+	n = http1_request_as(&x->req, exchange_form(x), fifo_head(&in->in), in->in.len, &problem);
 	/* Heads that never end are what thousands of connections could fill memory with. */
 	if (n == 0 && in->in.len >= FIFO_BLOCK_B && fifo_tight()) {
 		problem = &crowded;

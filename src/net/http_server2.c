@@ -232,6 +232,7 @@ static void head_complete(struct server2 *s, struct exchange *x, bool end)
 	x->req.body = end ? HTTP_BODY_NONE : HTTP_BODY_STREAM;
 	if (!s->problem && !s->https)
 		s->problem = &no_scheme;
+	x->req.form = exchange_form(x);
 	if (!s->problem)
 		s->problem = request_target(&x->req, buf_str(&s->target), s->target.len);
 	if (!s->problem)

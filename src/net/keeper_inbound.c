@@ -111,7 +111,8 @@ bool inbound_head(struct conn *c)
 
 	if (!c->in.len)
 		return false;
-	n = http1_request(&c->req, fifo_head(&c->in), c->in.len, &problem);
+	n = http1_request_as(&c->req, net_target_form(c->k->gw.gen->policy, c->host, c->port),
+		fifo_head(&c->in), c->in.len, &problem);
 	if (n == 0 && fifo_room(&c->in))
 		return false;
 	if (n <= 0) {

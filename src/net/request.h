@@ -70,9 +70,10 @@ struct http_request {
 	 * equal what the flow is bound to, checked by the session.
 	 */
 	char host[NET_NAME_MAX + 1];
-	uint16_t port; /* of the authority; 0: none was given */
-	char *path;    /* canonical, begins with '/'; "*" for OPTIONS * */
-	char *query;   /* as it came, checked for characters; "" when none */
+	uint16_t port;               /* of the authority; 0: none was given */
+	struct net_target_form form; /* how path and query were read; set before they are */
+	char *path;  /* canonical, begins with '/'; "*" for OPTIONS *. As sent, if form says so */
+	char *query; /* as it came, checked for characters; "" when none */
 	struct http_fields fields;
 	enum http_body body;
 	uint64_t length;
@@ -121,7 +122,11 @@ void fields_remove(struct http_fields *f, const char *name);           /* every 
  * upper-cased; "//", "/./", "/../" in any spelling (also before ';'), "%2F", "%5C", encoded
  * controls, these encoded twice, backslash, control and non-ASCII bytes, ill-formed UTF-8, a
  * fragment, bad escapes: refused. The "%2F" in "@scope%2Fname", as package managers write it,
- * becomes '/', so that judged and forwarded are one. `*` only for OPTIONS.
+ * becomes '/', so that judged and forwarded are one. `*` only for OPTIONS. What is judged and sent is
+ * decoded once: "/%2561dmin" is the name "%61dmin", not "admin".
+ *
+ * r->form: with NET_PATH_KEEP_SLASH "%2F" stays, and the path must also be proper with a '/' there.
+ * NET_PATH_AS_SENT: nothing of the path is judged; only blanks, controls and a fragment are refused.
  */
 const struct http_problem *request_target(struct http_request *r, const char *target, size_t n);
 /* "name[:port]" as in Host and :authority. Userinfo, odd addresses, bad ports: refused. */

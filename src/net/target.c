@@ -77,6 +77,7 @@ struct path {
 	size_t n, at; /* at: the next character to read */
 	char *out;
 	size_t len;
+	bool keep_slash;
 };
 
 static void path_encode(struct path *p, unsigned char c)
@@ -128,7 +129,9 @@ static const struct http_problem *path_escape(struct path *p)
 		return HTTP_PROBLEM(400, "the path has a bad percent escape");
 	if (c >= 0x80)
 		return path_utf8(p);
-	if (c == '/' && scope_slash(p))
+	if (c == '/' && p->keep_slash)
+		path_encode(p, '/');
+	else if (c == '/' && scope_slash(p))
 		p->out[p->len++] = '/';
 	else if (c == '/')
 		return HTTP_PROBLEM(
@@ -207,6 +210,45 @@ static const struct http_problem *path_segments(const char *path, size_t n)
 	return NULL;
 }
 
+/* With "%2F" kept: would it be a proper path, too, for a server that undoes it? */
+static const struct http_problem *path_segments_undone(struct path *p)
+{
+	char *plain = p->out + p->len + 1; /* room for it was made */
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->len; i++) {
+		bool slash = p->len - i >= 3 && memcmp(p->out + i, "%2F", 3) == 0;
+
+		plain[n++] = slash ? '/' : p->out[i];
+		i += slash ? 2 : 0;
+	}
+	return path_segments(plain, n);
+}
+
+/* Nothing of it is judged: what cannot be in a request line is all that is refused. */
+static const struct http_problem *as_sent(const char *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if ((unsigned char)p[i] <= 0x20 || p[i] == 0x7f || p[i] == '#')
+			return HTTP_PROBLEM(400, "the target has characters that no target has");
+	return NULL;
+}
+
+static const struct http_problem *path_judged(struct path *p)
+{
+	const struct http_problem *problem = path_read(p);
+
+	if (!problem && p->len > HTTP_PATH_MAX)
+		problem = HTTP_PROBLEM(414, "the path is too long");
+	if (!problem && path_twice(p->out, p->len))
+		problem = HTTP_PROBLEM(400, "the path is percent-encoded twice");
+	if (!problem && p->out[0] == '/')
+		problem = path_segments(p->out, p->len);
+	if (!problem && p->keep_slash)
+		problem = path_segments_undone(p);
+	return problem;
+}
+
 static const struct http_problem *query_check(const char *q, size_t n)
 {
 	if (n > HTTP_PATH_MAX)
@@ -239,18 +281,21 @@ const struct http_problem *request_target(struct http_request *r, const char *ta
 		return HTTP_PROBLEM(400, "the target does not begin with /");
 	}
 	query_n = mark ? n - path_n - 1 : 0;
-	p.out = arena_text(&r->arena, 3 * path_n + 1 + query_n + 1);
+	p.keep_slash = r->form.path == NET_PATH_KEEP_SLASH;
+	p.out = arena_text(&r->arena, (p.keep_slash ? 6 : 3) * path_n + 2 + query_n + 1);
 	if (!p.out)
 		return HTTP_PROBLEM(503, "out of memory");
-	problem = path_read(&p);
-	if (!problem && p.len > HTTP_PATH_MAX)
-		problem = HTTP_PROBLEM(414, "the path is too long");
-	if (!problem && path_twice(p.out, p.len))
-		problem = HTTP_PROBLEM(400, "the path is percent-encoded twice");
-	if (!problem && p.out[0] == '/')
-		problem = path_segments(p.out, p.len);
+	if (r->form.path == NET_PATH_AS_SENT) {
+		problem = as_sent(target, path_n);
+		memcpy(p.out, target, path_n);
+		p.len = path_n;
+	} else {
+		problem = path_judged(&p);
+	}
 	if (!problem && query_n)
-		problem = query_check(mark + 1, query_n);
+		problem = !r->form.query_as_sent    ? query_check(mark + 1, query_n)
+			  : query_n > HTTP_PATH_MAX ? HTTP_PROBLEM(414, "the query is too long")
+						    : as_sent(mark + 1, query_n);
 	if (problem)
 		return problem;
 	r->path = p.out;

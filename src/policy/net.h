@@ -93,6 +93,7 @@ struct net_rule {
 	struct net_limits limits;
 	bool private_ok;    /* addresses of private ranges may be dialled */
 	bool plaintext;     /* inspected without TLS may be; implied by port 80 */
+	bool keep_slash;    /* "%2F" in a path is a character of its segment; with paths only */
 	const char *reason; /* text for whoever is refused, or NULL */
 	struct policy_origin origin;
 };
@@ -198,6 +199,21 @@ struct net_request {
 	 */
 	bool git_unclear;
 };
+
+/*
+ * How the target of a request to this host is read, by what its rules need: see request_target().
+ * As it was sent where nothing of it is judged.
+ */
+enum net_path_form {
+	NET_PATH_STRICT,     /* what servers could read in two ways is refused */
+	NET_PATH_KEEP_SLASH, /* the same, but "%2F" stays what it is */
+	NET_PATH_AS_SENT,
+};
+struct net_target_form {
+	enum net_path_form path;
+	bool query_as_sent;
+};
+struct net_target_form net_target_form(const struct net_policy *n, const char *host, uint16_t port);
 
 /* "--allow-host HOST[:PORT]" as one would type it, or "" for what is no name. port 0: none. */
 void net_fix_host(char ret[NET_FIX_MAX], const char *host, uint16_t port);

@@ -84,6 +84,7 @@ int net_rule_cmp(const struct net_rule *a, const struct net_rule *b)
 	c = c ? c : limits_cmp(&a->limits, &b->limits);
 	c = c ? c : (int)a->private_ok - (int)b->private_ok;
 	c = c ? c : (int)a->plaintext - (int)b->plaintext;
+	c = c ? c : (int)a->keep_slash - (int)b->keep_slash;
 	return c ? c : text_cmp(a->reason, b->reason);
 }
 

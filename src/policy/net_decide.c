@@ -103,6 +103,45 @@ static enum net_effect ceiling_request(const struct net_policy *n, const struct 
 	return most;
 }
 
+/* ---- how a target is read ---- */
+
+static void form_by_rule(struct net_target_form *f, const struct net_rule *r)
+{
+	if (r->query_n)
+		f->query_as_sent = false;
+	if (r->repos_n || r->refs_n || r->mode == NET_GIT ||
+		(r->paths_n && r->effect != NET_DENY && !r->keep_slash))
+		f->path = NET_PATH_STRICT;
+	else if (r->paths_n) /* a deny holds for either reading: path_denied() */
+		f->path = MIN_OF(f->path, NET_PATH_KEEP_SLASH);
+}
+
+/*
+ * One reading for all rules of a host: "%2F" is kept only where each grant with paths says so. Who
+ * has only denies with paths has said nothing, so that is strict.
+ */
+struct net_target_form net_target_form(const struct net_policy *n, const char *host, uint16_t port)
+{
+	struct net_target_form f = {.path = NET_PATH_AS_SENT, .query_as_sent = true};
+	struct target t = target_of(host, NULL, port);
+	bool kept = false;
+
+	for (size_t i = 0; i < n->rules_n; i++)
+		if (tagged(n, i, &t) && covers(&n->rules[i], &t)) {
+			form_by_rule(&f, &n->rules[i]);
+			kept = kept || n->rules[i].keep_slash;
+		}
+	for (size_t i = 0; i < n->ceilings_n; i++)
+		if (covers(&n->ceilings[i], &t))
+			form_by_rule(&f, &n->ceilings[i]);
+	for (size_t i = 0; i < n->secrets_n; i++)
+		if (n->secrets[i].paths_n && t.host && net_host_matches(n->secrets[i].host, t.host))
+			f.path = MIN_OF(f.path, NET_PATH_KEEP_SLASH);
+	if (f.path == NET_PATH_KEEP_SLASH && !kept)
+		f.path = NET_PATH_STRICT;
+	return f;
+}
+
 /* ---- words ---- */
 
 struct shown {

@@ -72,6 +72,7 @@ enum net_key {
 	NK_LIMITS,
 	NK_PRIVATE,
 	NK_PLAINTEXT,
+	NK_ENCODED_SLASH,
 	NK_REASON,
 	NK_NAME, /* expanded text only, and last for that reason */
 	NK_NUM,

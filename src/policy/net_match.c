@@ -113,10 +113,14 @@ static bool path_denied(const char *const *v, size_t n, const char *path)
 	for (size_t i = 0; path[i];) {
 		bool params = path[i] == ';' || strncmp(path + i, "%3B", 3) == 0;
 
-		if (params)
+		if (params) {
 			i += strcspn(path + i, "/");
-		else
+		} else if (strncmp(path + i, "%2F", 3) == 0) { /* encoded-slash: keep */
+			buf_addc(&plain, '/');
+			i += 3;
+		} else {
 			buf_addc(&plain, path[i++]);
+		}
 	}
 	if (plain.failed)
 		return true;

@@ -14,7 +14,8 @@
 const char *const net_effect_names[NET_EFFECT_NUM] = {"deny", "ask", "allow"};
 const char *const net_mode_names[NET_MODE_NUM] = {"tcp", "tls", "http", "git", "registry", "ws"};
 const char *const net_key_names[NK_NUM] = {"host", "cidr", "ports", "mode", "methods", "paths",
-	"query", "repos", "push", "refs", "limits", "private", "plaintext", "reason", "name"};
+	"query", "repos", "push", "refs", "limits", "private", "plaintext", "encoded-slash",
+	"reason", "name"};
 const char *const net_limit_keys[] = {"rate", "up", "down", "body", "uses", "expires"};
 _Static_assert(ARRAY_SIZE(net_limit_keys) == NET_LIMIT_KEYS_N, "as the header says");
 
@@ -123,6 +124,11 @@ static int draft_value(struct policy_layer *l, struct net_draft *d, enum net_key
 		return net_value_bool(&d->rule.private_ok, text, e);
 	case NK_PLAINTEXT:
 		return net_value_bool(&d->rule.plaintext, text, e);
+	case NK_ENCODED_SLASH:
+		if (!str_eq(text, "keep") && !str_eq(text, "refuse"))
+			return value_bad(e, text, "is not \"keep\" or \"refuse\"");
+		d->rule.keep_slash = str_eq(text, "keep");
+		return 0;
 	case NK_REASON:
 		return keep_text(l, &d->rule.reason, "the reason", text, NET_REASON_MAX, e);
 	case NK_NAME:
@@ -402,8 +408,13 @@ static const char *key_useless(const struct net_draft *d, enum net_key k)
 	case NK_LIMITS:
 	case NK_PRIVATE:
 	case NK_PLAINTEXT:
+	case NK_ENCODED_SLASH:
 		if (deny)
 			return "means nothing in a deny";
+		if (k == NK_ENCODED_SLASH && !d->given[NK_PATHS])
+			return "needs paths; without them every path is carried as it was sent";
+		if (k == NK_ENCODED_SLASH && m == NET_GIT)
+			return "does not go with mode git";
 		if (k == NK_PLAINTEXT && !net_mode_inspects(m))
 			return "is only for modes that inspect requests";
 		return NULL;

@@ -157,6 +157,8 @@ static void entry(struct writer *w, const struct net_rule *r)
 		limits(w->out, &r->limits);
 		buf_addc(w->out, '\n');
 	}
+	if (r->keep_slash)
+		buf_adds(w->out, IN3 "encoded-slash: keep\n");
 	texts(w->out, IN3, "methods", r->methods, r->methods_n);
 	buf_addf(w->out, IN3 "mode: %s\n", net_mode_names[r->mode]);
 	if (w->form == NET_TEXT_GATEWAY)

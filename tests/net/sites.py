@@ -108,6 +108,7 @@ http {{
     listen {nginx}:80; listen {nginx}:443 ssl http2; {listen6}
     root {www};
     location = /hello {{ return 200 "hello\\n"; }}
+    location = /admin {{ return 200 "the admin page\\n"; }}
     location /static/ {{ }}
     location / {{ proxy_pass http://127.0.0.1:9000; proxy_http_version 1.1; proxy_set_header Host $http_host;
       proxy_set_header Connection ""; }}
