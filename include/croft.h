@@ -34,6 +34,12 @@ struct croft_policy;
 struct croft_env;
 struct croft_receipt;
 
+/*
+ * Bind this process to its parent: whatever runs in a sandbox ends when `parent` does. For programs that
+ * are run by another one, at their start, with getppid(); 0 takes it back. Not bound by default.
+ */
+void croft_end_with(int parent);
+
 struct croft *croft_new(void);
 void croft_free(struct croft *c);
 /* The last failure: one sentence, and the exit status that stands for it. */

@@ -38,9 +38,9 @@ _croft() {
 	local policy_options="--policy --profile --read --write --deny --env --set --allow-host --use --secret --publish --host-port --tier
 		--memory --cpus --pids --disk --timeout --observe --workspace"
 	local learn_options="$policy_options --direct --discard --allow-degraded --json --quiet --verbose --help"
-	local run_options="$learn_options --staged --dry-run"
+	local run_options="$learn_options --staged --stay --dry-run"
 	local new_options="$policy_options --from --dirty --path --agent --model --task --json --quiet --help"
-	local exec_options="$policy_options --as --read-only --allow-degraded --json --quiet --verbose --help"
+	local exec_options="$policy_options --as --read-only --stay --allow-degraded --json --quiet --verbose --help"
 	local evidence="show verify export push fetch check key"
 
 	# After the first word that is not an option of run, the rest is the command's own.

@@ -21,7 +21,7 @@ policy_options=(
 	'--memory[memory limit]:size:'
 	'--cpus[processors]:number:'
 	'--pids[processes]:number:'
-	'--disk[scratch space]:size:'
+	'--disk[scratch and staged files]:size:'
 	'--timeout[time limit]:time:'
 	'--observe[which refusals to look for]:mode:(off writes full)'
 	'--workspace[work there]:directory:_files -/'
@@ -38,6 +38,7 @@ learn_options=(
 run_options=(
 	$learn_options
 	'--staged[keep changes for review]'
+	'--stay[go on without the program that started it]'
 	'--json[write the receipt]:file:_files'
 	'--dry-run[print the plan]'
 )
@@ -46,6 +47,7 @@ exec_options=(
 	$policy_options
 	'--as[what it is]:kind:(test)'
 	'--read-only[look only]'
+	'--stay[go on without the program that started it]'
 	'--json[write the receipt]:file:_files'
 	'--allow-degraded[accept missing protections]'
 	'(-q --quiet)'{-q,--quiet}'[no summary]'

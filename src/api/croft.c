@@ -13,6 +13,7 @@
 #include "core/learn.h"
 #include "core/run.h"
 #include "core/state.h"
+#include "os/starter.h"
 
 extern char **environ;
 
@@ -300,6 +301,11 @@ static int execute(struct croft_env *e, const char *name, const struct croft_inp
 	remember(e, &r->receipt);
 	*ret = r;
 	return 0;
+}
+
+void croft_end_with(int parent)
+{
+	starter_bind(parent);
 }
 
 int croft_execute(struct croft_env *e, const char *name, const struct croft_input *in,

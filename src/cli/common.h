@@ -9,7 +9,7 @@ struct common {
 	const char *tier, *policy, *profile, *workspace;
 	const char *memory, *cpus, *pids, *disk, *timeout, *observe;
 	struct opt_list read, write, deny, hosts, use, secrets, publish, host_ports, env, set;
-	bool discard, direct, staged, allow_degraded, help, quiet, verbose;
+	bool discard, direct, staged, stay, allow_degraded, help, quiet, verbose;
 	const char *json;
 };
 

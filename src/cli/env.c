@@ -42,6 +42,7 @@ static const char help_exec[] =
 	"runs\n"
 	"  --json FILE|-        write the receipt as JSON\n"
 	"  --allow-degraded     run although a protection cannot be had here; recorded\n"
+	"  --stay               go on when the program or shell that started croft ends\n"
 	"  -q, --quiet          no summary      -v, --verbose   a longer one\n";
 
 static const char help_shell[] =
@@ -218,11 +219,11 @@ struct exec_options {
 
 static int parse_exec(const char *cmd, int argc, char **argv, struct exec_options *x)
 {
-	const struct opt extra[] = {
-		{"as", 0, OPT_VALUE, &x->as}, {"read-only", 0, OPT_FLAG, &x->read_only}};
+	const struct opt extra[] = {{"as", 0, OPT_VALUE, &x->as},
+		{"read-only", 0, OPT_FLAG, &x->read_only}, {"stay", 0, OPT_FLAG, &x->common.stay}};
 	struct opt opts[COMMON_OPTS_MAX];
 
-	return opt_parse(cmd, argc, argv, opts, common_opts(&x->common, opts, extra, 2));
+	return opt_parse(cmd, argc, argv, opts, common_opts(&x->common, opts, extra, 3));
 }
 
 /* Options before and after NAME. Returns the index of the command; *ret_name is NULL without one. */

@@ -143,6 +143,7 @@ int main(int argc, char **argv)
 {
 	static char buffer[OUTPUT_BUFFER_B];
 
+	croft_end_with(getppid()); /* first: from now on it is noticed when it ends */
 	settle_stdio();
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGCHLD, SIG_DFL);

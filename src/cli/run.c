@@ -28,6 +28,7 @@ static const char help[] =
 	"  --dry-run            print what would be set up, in order, and run nothing\n"
 	"  --json FILE|-        write the receipt as JSON\n"
 	"  --allow-degraded     run although a protection cannot be had here; recorded\n"
+	"  --stay               go on when the program or shell that started croft ends\n"
 	"  -q, --quiet          no summary      -v, --verbose   a longer one\n";
 
 static const char help_end[] = "\nExit status: the command's own; 124 timed out; 125 croft failed; "
@@ -137,6 +138,8 @@ int run_execute(struct croft *c, struct croft_env *env, const struct common *o, 
 
 	if (open_json(env, o->json, &json) < 0)
 		return cli_fail(c);
+	if (o->stay)
+		croft_end_with(0);
 	give_stdio(&in);
 	if (croft_execute(env, "exec", &in, &r) < 0) {
 		close_json(&json);
@@ -160,15 +163,15 @@ int cmd_run(int argc, char **argv)
 	static struct common o;
 	static struct common_storage st;
 	bool dry = false;
-	const struct opt extra[] = {
-		{"dry-run", 0, OPT_FLAG, &dry}, {"staged", 0, OPT_FLAG, &o.staged}};
+	const struct opt extra[] = {{"dry-run", 0, OPT_FLAG, &dry},
+		{"staged", 0, OPT_FLAG, &o.staged}, {"stay", 0, OPT_FLAG, &o.stay}};
 	struct opt opts[COMMON_OPTS_MAX];
 	struct croft_policy_options po;
 	struct croft_env_options eo;
 	struct croft_policy *p = NULL;
 	struct croft_env *env = NULL;
 	struct croft *c;
-	int code, i = opt_parse("run", argc, argv, opts, common_opts(&o, opts, extra, 2));
+	int code, i = opt_parse("run", argc, argv, opts, common_opts(&o, opts, extra, 3));
 
 	if (i < 0)
 		return CROFT_EXIT_FAILED;

@@ -90,9 +90,13 @@ static const char *disk_holder(const struct receipt *r)
 {
 	if (!r->enforced.ns_mount)
 		return r->limits.disk_b == LIMIT_NONE ? "unlimited" : "not enforced";
-	return r->discard  ? "private and discarded files only"
-	       : r->staged ? "private files only; staged ones are on the host's file system"
-			   : "private files only";
+	return r->discard ? "private and discarded files only"
+	       : r->staged
+		       ? r->limits.disk_b == LIMIT_NONE
+				 ? "private files only; staged ones are on the host's file system"
+				 : "private files by the size of their file system, staged ones "
+				   "by counting"
+		       : "private files only";
 }
 
 static void enforced_json(const struct receipt *r, struct json *j)
@@ -198,6 +202,7 @@ static void exit_json(const struct receipt *r, struct json *j)
 	else
 		json_null(j, "signal");
 	json_bool(j, "timed_out", r->outcome.timed_out);
+	json_bool(j, "orphaned", r->outcome.orphaned);
 	json_end(j);
 	json_object(j, "usage");
 	json_fixed(j, "wall_ms", r->wall_us, 3);
@@ -315,6 +320,8 @@ static void text_head(const struct receipt *r, struct buf *out)
 				   : "wrote in place (--direct)");
 	if (r->outcome.timed_out)
 		buf_addf(out, ", timed out");
+	else if (r->outcome.orphaned)
+		buf_addf(out, ", ended with the program that started it");
 	else if (r->exit_signal)
 		buf_addf(out, ", killed by signal %d", r->exit_signal);
 	else

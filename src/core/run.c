@@ -46,6 +46,7 @@ struct attempt {
 	struct scratch scratch;
 	struct plan plan;
 	struct cgroup cgroup;
+	struct diskwatch disk;
 	struct terminal *terminal;
 	struct relay relay;
 	struct sandbox sandbox;
@@ -311,6 +312,13 @@ static void note_degradations(struct attempt *a)
 	if (r->network.policy && a->engine->tier == TIER_PROCESS)
 		receipt_degrade(r, "network: programs must use the proxy by themselves, and the "
 				   "port of the gateway could be reached on other hosts, too");
+	if (a->disk.n > 0)
+		receipt_degrade(r, "the disk limit on staged files is held by counting: it can be "
+				   "passed for a moment, and files without a name are not counted");
+	else if (a->engine->tier == TIER_NAMESPACE && r->limits.disk_b != LIMIT_NONE &&
+		 !a->q->discard && !a->q->staging)
+		receipt_degrade(r, "the disk limit holds private files only: what is written in "
+				   "place ends with its file system");
 	if (a->engine->tier == TIER_NAMESPACE && !f->ns_time)
 		receipt_degrade(r, "no time namespace on this kernel");
 	for (size_t i = 0; i < r->network.notes.n; i++) /* last: some are the gateway's own words */
@@ -335,7 +343,7 @@ static void note_limits(struct attempt *a, const struct cgroup_usage *u)
 		strlist_add(&r->limits_hit, "memory");
 	if (u->pids_refused)
 		strlist_add(&r->limits_hit, "pids");
-	if (r->outcome.scratch_full || upper_full(a))
+	if (r->outcome.scratch_full || upper_full(a) || diskwatch_end(&a->disk))
 		strlist_add(&r->limits_hit, "disk");
 }
 
@@ -399,6 +407,7 @@ static int attempt_run(struct attempt *a, struct err *e)
 		.terminal = a->terminal,
 		.relay = &a->relay,
 		.record = &a->receipt->record,
+		.disk = &a->disk,
 		.network = &a->receipt->network,
 		.workspace = a->q->workspace,
 		.timeout_ms = a->q->policy->limits.timeout_ms,
@@ -408,12 +417,16 @@ static int attempt_run(struct attempt *a, struct err *e)
 		.gone = release_stdio,
 		.pid_namespace = a->engine->tier == TIER_NAMESPACE,
 		.meanwhile_arg = a};
+	uint64_t disk_b = a->q->policy->limits.disk_b;
 	bool early = cgroup_is_unified();
 	uint64_t t0 = clock_us();
 	struct outcome o;
 	int r;
 
 	clock_gettime(CLOCK_REALTIME_COARSE, &a->since);
+	if (a->q->staging && disk_b != LIMIT_NONE &&
+		(r = diskwatch_open(&a->disk, a->q->staging, disk_b, e)) < 0)
+		return r;
 	if (a->engine->tier == TIER_PROCESS) {
 		s.others_n = proctree_children(s.others, ARRAY_SIZE(s.others));
 		prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -453,6 +466,7 @@ static void attempt_done(struct attempt *a)
 	close_fd(&a->sandbox.control);
 	close_fd(&a->sandbox.pidfd);
 	close_fd(&a->null_fd);
+	diskwatch_close(&a->disk);
 	plan_done(&a->plan);
 	strlist_done(&a->env);
 	scratch_remove(&a->scratch);

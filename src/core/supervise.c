@@ -20,11 +20,13 @@
 #include "core/live.h"
 #include "core/observe.h"
 #include "core/prompt.h"
+#include "core/warden.h"
 #include "engine/decoys.h"
 #include "engine/init.h"
 #include "os/clock.h"
 #include "os/fuse.h"
 #include "os/interrupt.h"
+#include "os/starter.h"
 #include "os/proctree.h"
 #include "os/uapi.h"
 
@@ -41,6 +43,7 @@ enum {
 	FD_DECOY,
 	FD_LIVE,
 	FD_PROMPT,
+	FD_STARTER,
 	FD_TERMINAL,
 	/* the terminal's, then the output's, then the network's */
 	FD_NUM = FD_TERMINAL + TERMINAL_FDS + RELAY_FDS + NETWORK_FDS_MAX
@@ -56,10 +59,11 @@ struct loop {
 	struct decoy_slots slots;
 	struct live live;
 	struct prompt prompt;
-	uint64_t deadline_ms, kill_ms;
-	uint64_t stop_ms; /* when a command that outlives our own end is killed; 0: never */
-	bool go;          /* said: from now on there is, or will be, a command */
-	bool over;        /* EXIT or FAILED seen, or control closed */
+	struct starter starter;
+	uint64_t deadline_ms; /* 0: none */
+	uint64_t kill_ms;     /* it was told to end, and is killed then; 0: not told */
+	bool go;              /* said: from now on there is, or will be, a command */
+	bool over;            /* EXIT or FAILED seen, or control closed */
 	int rc;
 };
 
@@ -187,26 +191,58 @@ static int on_ready(struct loop *l)
 	return 0;
 }
 
+/* Time over, or nobody left who wants it: ask it to end, and kill it soon after. */
+static void begin_end(struct loop *l)
+{
+	if (l->kill_ms)
+		return;
+	l->kill_ms = clock_ms() + KILL_GRACE_MS;
+	signal_init(l->s->sandbox, SIGTERM);
+	signal_init(l->s->sandbox, SIGCONT);
+}
+
+static bool time_is_over(const struct loop *l)
+{
+	return l->deadline_ms && clock_ms() >= l->deadline_ms;
+}
+
 /*
  * Stop as a job of our own shell, and continue the command when we are continued. Without a shell
  * that could do that (an orphaned process group) the kernel ignores the signal, and both go on at
- * once.
+ * once. The clock goes on meanwhile, for other processes of the command do: when something is due,
+ * the warden continues us, and the user's terminal is not ours then.
  */
 static void stop_with_it(struct loop *l)
 {
 	sigset_t stop, old;
+	pid_t warden;
 
+	if (l->kill_ms) { /* it was told to end: no way to put that off */
+		signal_init(l->s->sandbox, SIGCONT);
+		return;
+	}
+	warden = warden_start(l->deadline_ms, &l->starter, l->s->disk);
+	if (warden < 0) {
+		signal_init(l->s->sandbox, SIGCONT);
+		return;
+	}
 	terminal_suspend(l->s->terminal);
 	sigemptyset(&stop);
 	sigaddset(&stop, SIGTSTP);
 	raise(SIGTSTP);
 	sigprocmask(SIG_UNBLOCK, &stop, &old); /* here we stop */
 	sigprocmask(SIG_SETMASK, &old, NULL);
+	warden_stop(warden);
+	if (time_is_over(l) || starter_gone(&l->starter) ||
+		diskwatch_look(l->s->disk, clock_ms())) {
+		terminal_hold_input(l->s->terminal);
+		return;
+	}
 	terminal_resume(l->s->terminal);
 	signal_init(l->s->sandbox, SIGCONT);
 }
 
-/* The command stopped itself (ctrl-Z on its own terminal): stop with it, continue with it. */
+/* The command stopped itself (ctrl-Z on its own terminal, or by a signal of its own): stop with it. */
 static void on_stopped(struct loop *l, int status)
 {
 	int sig = WIFSTOPPED(status) ? WSTOPSIG(status) : 0;
@@ -304,8 +340,8 @@ static void on_child(struct loop *l)
 static void on_ending_signal(struct loop *l, int sig)
 {
 	l->s->signals->ended_by = sig;
-	if (l->go && interrupt_fd() >= 0 && !l->stop_ms)
-		l->stop_ms = clock_ms() + KILL_GRACE_MS;
+	if (l->go && interrupt_fd() >= 0 && !l->kill_ms)
+		l->kill_ms = clock_ms() + KILL_GRACE_MS;
 	if (l->go) { /* its first process holds signals back until the command is there */
 		signal_init(l->s->sandbox, sig);
 		return;
@@ -409,40 +445,55 @@ static void end_observer(struct loop *l)
 
 static void enforce_time(struct loop *l)
 {
-	uint64_t now;
-
-	if (!l->deadline_ms && !l->stop_ms)
-		return;
-	now = clock_ms();
-	if (l->stop_ms && now >= l->stop_ms) {
-		signal_init(l->s->sandbox, SIGKILL);
-		l->stop_ms = UINT64_MAX;
-	}
-	if (!l->deadline_ms)
-		return;
-	if (!l->out->timed_out && now >= l->deadline_ms) {
+	if (!l->kill_ms && time_is_over(l)) {
 		l->out->timed_out = true;
-		l->kill_ms = now + KILL_GRACE_MS;
-		signal_init(l->s->sandbox, SIGTERM);
-		signal_init(l->s->sandbox, SIGCONT);
-	} else if (l->out->timed_out && now >= l->kill_ms) {
+		begin_end(l);
+	} else if (l->kill_ms && clock_ms() >= l->kill_ms) {
 		signal_init(l->s->sandbox, SIGKILL);
 		l->kill_ms = UINT64_MAX;
 	}
 }
 
+/* Nothing more may be written: no grace. */
+static void enforce_disk(struct loop *l)
+{
+	if (!l->go || l->out->disk_full || !diskwatch_look(l->s->disk, clock_ms()))
+		return;
+	l->out->disk_full = true;
+	signal_init(l->s->sandbox, SIGKILL);
+}
+
+/* Whoever started us is gone, so nobody is left who could end this. */
+static void enforce_starter(struct loop *l)
+{
+	if (l->out->orphaned || !starter_gone(&l->starter))
+		return;
+	l->out->orphaned = true;
+	if (l->go) {
+		begin_end(l);
+		return;
+	}
+	l->rc = err_set(l->e, EINTR,
+		"the program that started croft ended before the command "
+		"was started; --stay lets croft go on without it");
+	l->over = true;
+}
+
+static int sooner(int a, int b)
+{
+	return a < 0 ? b : b < 0 ? a : MIN_OF(a, b);
+}
+
 static int wait_ms(const struct loop *l)
 {
-	uint64_t at = l->out->timed_out ? l->kill_ms : l->deadline_ms, now;
+	uint64_t at = l->kill_ms ? l->kill_ms : l->deadline_ms, now = clock_ms();
+	int ms = -1;
 
-	if (!l->deadline_ms)
-		at = UINT64_MAX;
-	if (l->stop_ms)
-		at = MIN_OF(at, l->stop_ms);
-	if (at == UINT64_MAX)
-		return -1;
-	now = clock_ms();
-	return at <= now ? 0 : (int)MIN_OF(at - now, 1u << 30);
+	if (at && at != UINT64_MAX)
+		ms = at <= now ? 0 : (int)MIN_OF(at - now, 1u << 30);
+	if (l->starter.pid > 0 && l->starter.fd < 0 && !l->starter.gone)
+		ms = sooner(ms, STARTER_ASK_MS);
+	return sooner(ms, diskwatch_wait_ms(l->s->disk, now));
 }
 
 static void loop_once(struct loop *l)
@@ -457,6 +508,7 @@ static void loop_once(struct loop *l)
 		[FD_DECOY] = {.fd = b->fd[SANDBOX_FD_DECOY], .events = POLLIN},
 		[FD_LIVE] = {.fd = l->live.fd, .events = POLLIN},
 		[FD_PROMPT] = {.fd = l->prompt.asked ? l->prompt.fd : -1, .events = POLLIN},
+		[FD_STARTER] = {.fd = l->starter.gone ? -1 : l->starter.fd, .events = POLLIN},
 	};
 	int tty_n = terminal_fds(l->s->terminal, p + FD_TERMINAL);
 	struct pollfd *out = p + FD_TERMINAL + tty_n;
@@ -488,7 +540,10 @@ static void loop_once(struct loop *l)
 		on_signal(l);
 	if (p[FD_CONTROL].revents && !l->over) /* a signal may just have ended it */
 		on_control(l);
+	if (p[FD_STARTER].revents || l->starter.fd < 0)
+		enforce_starter(l);
 	enforce_time(l);
+	enforce_disk(l);
 }
 
 int signals_take(struct signals *s, struct err *e)
@@ -576,6 +631,7 @@ int supervise(struct supervise *s, struct outcome *ret, struct err *e)
 		.prompt = PROMPT_INIT};
 
 	*ret = (struct outcome){0};
+	starter_open(&l.starter);
 	l.observer = (struct observer){.listener = -1,
 		.scratch = s->scratch,
 		.policy = s->plan->policy,
@@ -593,13 +649,16 @@ int supervise(struct supervise *s, struct outcome *ret, struct err *e)
 		.content = on_trust_file,
 		.arg = &l};
 	l.rc = s->refuse ? -ECANCELED : 0;
+	if (l.rc == 0)
+		enforce_starter(&l);
 	while (!l.over && l.rc == 0)
 		loop_once(&l);
 	live_close(&l.live);
 	prompt_close(&l.prompt);
+	starter_close(&l.starter);
 	end_sandbox(&l);
 	terminal_finish(s->terminal);
 	/* Over time is over: only a command that ended by itself has its reader waited for. */
-	relay_finish(s->relay, s->signals->fd, ret->timed_out || l.rc < 0 ? KILL_GRACE_MS : -1);
+	relay_finish(s->relay, s->signals->fd, l.kill_ms || l.rc < 0 ? KILL_GRACE_MS : -1);
 	return l.rc;
 }

@@ -3,7 +3,8 @@
  * The supervisor's loop: one sandbox from its first process to its end.
  *
  * Purpose: bring the sandbox to GO, copy the terminal, serve the watchers, forward signals, enforce
- *          the time limit, and come back with how it ended and nothing left running.
+ *          the limits on time and staged files, end when whoever started us does, and come back with
+ *          how it ended and nothing left running.
  * Trust:   control messages and notices come from inside the boundary: checked, bounded, data only.
  * Failure: whatever happens here, the sandbox's first process is killed and reaped before
  *          returning.
@@ -15,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/diskwatch.h"
 #include "core/network.h"
 #include "core/record.h"
 #include "core/relay.h"
@@ -27,6 +29,8 @@ struct outcome {
 	int status;   /* wait status of the command, valid when started and !lost */
 	bool lost;    /* the first process died without a report */
 	bool timed_out;
+	bool orphaned;  /* ended because whoever started us did */
+	bool disk_full; /* ended because more was staged than allowed */
 	bool scratch_full;
 	uint64_t cpu_us;
 	uint64_t maxrss_kb;
@@ -57,6 +61,7 @@ struct supervise {
 	struct record *record;
 	struct network *network;
 	const char *workspace;
+	struct diskwatch *disk;     /* what is staged; watches nothing where there is no limit */
 	const char *const *scratch; /* trees of the sandbox's own; NULL-terminated */
 	uint64_t timeout_ms;        /* LIMIT_NONE: none */
 	pid_t others[64]; /* children of ours that are not the sandbox's (no pid namespace) */

@@ -132,6 +132,9 @@ static int apply_rlimits(struct init *in, int32_t held_by_cgroup, struct err *e)
 	struct rlimit_done done = {0};
 	int r;
 
+	/* What is staged is counted now and then; a single file cannot outrun that. */
+	if (in->request->staging && pl->disk_b != LIMIT_NONE)
+		set.file_size_b = MIN_OF(set.file_size_b, pl->disk_b);
 	if (held_by_cgroup & GO_CGROUP_MEMORY)
 		set.memory_b = LIMIT_NONE;
 	if (held_by_cgroup & GO_CGROUP_PIDS)

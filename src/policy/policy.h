@@ -80,7 +80,8 @@ struct policy_limits { /* LIMIT_NONE: not limited */
 	uint64_t cpu_milli; /* 1000 = one CPU */
 	uint64_t pids;
 	uint64_t open_files;
-	uint64_t disk_b; /* private scratch: /tmp, HOME, /run, /dev/shm and the discarded overlay */
+	uint64_t disk_b; /* private scratch: /tmp, HOME, /run, /dev/shm and the discarded overlay;
+			    and, counted apart, what is staged */
 	uint64_t file_size_b;
 	uint64_t timeout_ms;
 };

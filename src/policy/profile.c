@@ -214,8 +214,7 @@
 #define USUAL_LIMITS(X)                                                                            \
 	X("memory", "8G")                                                                          \
 	X("pids", "4096")                                                                          \
-	X("open_files", "16384")                                                                   \
-	X("disk", "4G")
+	X("open_files", "16384")
 #define STRICT_LIMITS(X)                                                                           \
 	X("memory", "2G")                                                                          \
 	X("pids", "256")                                                                           \

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A limit on what is staged, held by counting: see diskwatch.h. */
+#include "core/diskwatch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "os/clock.h"
+#include "os/footprint.h"
+
+#define RATE_B_PER_MS (1u << 20) /* of a fast disk: what may be written until the next look */
+#define FULL_SHARE 64            /* less than this part of the limit left: it was hit */
+#define SKIPS_MAX 16
+#define WALK_SHARE 20 /* a walk takes at most one part in this many of the time */
+
+static uint64_t free_b(const struct diskwatch *w)
+{
+	struct statfs fs;
+
+	return fstatfs(w->fd[0], &fs) < 0 ? 0 : (uint64_t)fs.f_bfree * (uint64_t)fs.f_bsize;
+}
+
+static uint64_t left_b(const struct diskwatch *w)
+{
+	return w->used_b < w->limit_b ? w->limit_b - w->used_b : 0;
+}
+
+/*
+ * What cannot be listed may hold anything: then the file system is believed, which others use, too.
+ */
+static void measure(struct diskwatch *w)
+{
+	uint64_t now_free_b = free_b(w);
+	struct footprint f = {0};
+
+	for (size_t i = 0; i < w->n; i++)
+		footprint_add(&f, w->fd[i], w->limit_b);
+	if (f.hidden && w->start_free_b > now_free_b)
+		f.used_b = MAX_OF(f.used_b, w->start_free_b - now_free_b);
+	w->used_b = f.used_b;
+	w->walk_free_b = now_free_b;
+	w->skipped = 0;
+	w->over = w->over || w->used_b > w->limit_b;
+}
+
+static void plan_next(struct diskwatch *w, uint64_t now_ms, uint64_t took_ms)
+{
+	uint64_t wait = left_b(w) / RATE_B_PER_MS;
+
+	wait = MIN_OF(MAX_OF(wait, (uint64_t)DISKWATCH_MIN_MS), (uint64_t)DISKWATCH_MAX_MS);
+	w->next_ms = now_ms + MAX_OF(wait, took_ms * WALK_SHARE);
+}
+
+int diskwatch_open(struct diskwatch *w, const struct staging *s, uint64_t limit_b, struct err *e)
+{
+	*w = DISKWATCH_INIT;
+	w->limit_b = limit_b;
+	for (size_t i = 0; i < s->trees_n; i++) {
+		if (!s->trees[i].upper)
+			continue;
+		if (w->n == DISKWATCH_TREES_MAX)
+			return err_refuse(e,
+				"more than %d directories are staged, too many for a disk limit to "
+				"be held; drop --disk",
+				DISKWATCH_TREES_MAX);
+		w->fd[w->n] =
+			open(s->trees[i].upper, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (w->fd[w->n] < 0)
+			return err_set(e, errno, "open %s", s->trees[i].upper);
+		w->n++;
+	}
+	if (w->n == 0)
+		return 0;
+	w->start_free_b = free_b(w);
+	measure(w);
+	plan_next(w, clock_ms(), 0);
+	if (w->over)
+		return err_refuse(e,
+			"what is staged takes more than the disk limit of %" PRIu64
+			" bytes already; raise --disk, or apply or discard it first",
+			limit_b);
+	return 0;
+}
+
+int diskwatch_wait_ms(const struct diskwatch *w, uint64_t now_ms)
+{
+	if (w->n == 0 || w->over)
+		return -1;
+	return w->next_ms <= now_ms ? 0 : (int)(w->next_ms - now_ms);
+}
+
+bool diskwatch_look(struct diskwatch *w, uint64_t now_ms)
+{
+	uint64_t now_free_b;
+
+	if (w->n == 0 || w->over || now_ms < w->next_ms)
+		return w->over;
+	now_free_b = free_b(w);
+	if (++w->skipped < SKIPS_MAX && now_free_b + left_b(w) / 4 >= w->walk_free_b) {
+		plan_next(w, now_ms, 0);
+		return false;
+	}
+	measure(w);
+	plan_next(w, now_ms, clock_ms() - now_ms);
+	return w->over;
+}
+
+bool diskwatch_end(struct diskwatch *w)
+{
+	if (w->n > 0 && !w->over)
+		measure(w);
+	/* Cut off at the limit by RLIMIT_FSIZE, it is hit, but not exceeded. */
+	return w->over || (w->n > 0 && left_b(w) <= w->limit_b / FULL_SHARE);
+}
+
+void diskwatch_close(struct diskwatch *w)
+{
+	for (size_t i = 0; i < w->n; i++)
+		close(w->fd[i]);
+	w->n = 0;
+}
