@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <linux/magic.h>
 #include <signal.h>
@@ -249,15 +250,6 @@ static int make_cgroup(struct attempt *a, struct err *e)
 	if (pl->memory_b != LIMIT_NONE && !(a->cgroup.has & CGROUP_HAS_MEMORY))
 		receipt_degrade(r, "memory is limited per process (RLIMIT_DATA), not in total: %s",
 			a->cgroup.why);
-	if (pl->pids != LIMIT_NONE && !(a->cgroup.has & CGROUP_HAS_PIDS)) {
-		if (geteuid() == 0)
-			receipt_degrade(r,
-				"no process limit: RLIMIT_NPROC does not bind root, and %s",
-				a->cgroup.why);
-		else
-			receipt_degrade(
-				r, "processes are limited by RLIMIT_NPROC: %s", a->cgroup.why);
-	}
 	return 0;
 }
 
@@ -296,6 +288,26 @@ static void note_files(struct attempt *a)
 	rec->files_full = !all || rec->files_full;
 }
 
+/* How a limit on processes is held without a cgroup, once it is known. */
+static void note_pids(struct attempt *a)
+{
+	const struct enforced *f = &a->sandbox.enforced;
+	struct receipt *r = a->receipt;
+
+	if (r->limits.pids == LIMIT_NONE || (a->cgroup.has & CGROUP_HAS_PIDS))
+		return;
+	if (!f->rlimit_pids && geteuid() == 0)
+		receipt_degrade(r, "no process limit: RLIMIT_NPROC does not bind root, and %s",
+			a->cgroup.why);
+	else if (f->nproc_others)
+		receipt_degrade(r,
+			"processes are limited by RLIMIT_NPROC, which counts all of the user's: to "
+			"%" PRIu64 " and the %u that there were, whoever starts them: %s",
+			r->limits.pids, f->nproc_others, a->cgroup.why);
+	else
+		receipt_degrade(r, "processes are limited by RLIMIT_NPROC: %s", a->cgroup.why);
+}
+
 static void note_degradations(struct attempt *a)
 {
 	struct receipt *r = a->receipt;
@@ -303,6 +315,7 @@ static void note_degradations(struct attempt *a)
 
 	for (size_t i = 0; i < a->plan.notes.n; i++)
 		receipt_degrade(r, "%s", a->plan.notes.v[i]);
+	note_pids(a);
 	if (!f->groups_dropped)
 		receipt_degrade(r, "supplementary groups are kept: only root can drop them");
 	if (f->landlock_abi > 0 && f->landlock_abi < 6)

@@ -101,6 +101,7 @@ int control_receive(struct sandbox *s, struct control_msg *ret)
 	if (ret->type == CONTROL_STARTED) {
 		s->enforced.rlimit_memory = ret->enforced.rlimit_memory;
 		s->enforced.rlimit_pids = ret->enforced.rlimit_pids;
+		s->enforced.nproc_others = ret->enforced.nproc_others;
 	}
 	return 1;
 }

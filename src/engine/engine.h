@@ -86,6 +86,7 @@ struct enforced {
 	uint8_t broker;      /* path-changing calls are performed by the broker */
 	uint8_t broker_meta; /* and so is metadata, if nothing else */
 	uint32_t mounts;
+	uint32_t nproc_others; /* STARTED: tasks of the user that RLIMIT_NPROC counts, too */
 };
 
 enum sandbox_fd {

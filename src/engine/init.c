@@ -37,6 +37,7 @@
 
 #define BROKER_STACK_B (512u << 10)
 #define CONNECT_INSIDE_MS 200
+#define NPROC_SLACK_SHARE 64 /* of a limit on processes: how exactly the others are counted */
 #define INIT_PATH_DEFAULT "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 
 /* Signals that a terminal, a shell or an operator sends and the command should see. */
@@ -130,6 +131,7 @@ static int apply_rlimits(struct init *in, int32_t held_by_cgroup, struct err *e)
 		.open_files = pl->open_files,
 		.file_size_b = pl->file_size_b};
 	struct rlimit_done done = {0};
+	uint64_t others = 0;
 	int r;
 
 	/* What is staged is counted now and then; a single file cannot outrun that. */
@@ -139,11 +141,14 @@ static int apply_rlimits(struct init *in, int32_t held_by_cgroup, struct err *e)
 		set.memory_b = LIMIT_NONE;
 	if (held_by_cgroup & GO_CGROUP_PIDS)
 		set.pids = LIMIT_NONE;
-	else if (set.pids != LIMIT_NONE)
-		set.pids += in->other_pids;
+	else if (set.pids != LIMIT_NONE && in->counts_user && getuid() != 0)
+		others = rlimit_own_tasks(set.pids / NPROC_SLACK_SHARE) - 1; /* all but ourselves */
+	if (set.pids != LIMIT_NONE)
+		set.pids += others;
 	r = rlimit_apply(&set, &done, e);
 	in->enforced.rlimit_memory = done.memory;
 	in->enforced.rlimit_pids = done.pids;
+	in->enforced.nproc_others = done.pids ? (uint32_t)MIN_OF(others, (uint64_t)UINT32_MAX) : 0;
 	return r;
 }
 

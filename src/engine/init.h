@@ -26,9 +26,9 @@ struct init {
 	int (*setup)(struct init *in, struct err *e);
 	/* What set-up began and may end while we lock down; fills fd[] and enforced, too. NULL: none. */
 	int (*settle)(struct init *in, struct err *e);
-	uint64_t other_pids; /* processes that RLIMIT_NPROC counts and that are not the sandbox's */
-	bool pid_namespace;  /* we are pid 1: our death ends everything */
-	pid_t broker_tid;    /* its thread; 0: none */
+	bool counts_user; /* RLIMIT_NPROC counts all of the user's tasks, not the sandbox's alone */
+	bool pid_namespace;   /* we are pid 1: our death ends everything */
+	pid_t broker_tid;     /* its thread; 0: none */
 	struct shield shield; /* without a pid namespace */
 	struct enforced enforced;
 	int fd[SANDBOX_FD_NUM]; /* handed to the supervisor with READY */

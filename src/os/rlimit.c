@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "os/forced.h"
 
 /* Lower one limit; true in *ret once it holds. */
@@ -28,26 +29,31 @@ static int lower(int resource, const char *name, uint64_t value, bool *ret, stru
 	return 0;
 }
 
-/* Is RLIMIT_NPROC heeded for us? With room for none, only a spared user can still fork. */
-static bool nproc_binds(void)
+/* Can we fork with this many tasks allowed? */
+static bool fork_fits(const struct rlimit *now, uint64_t limit)
 {
-	struct rlimit now, none;
+	struct rlimit tried = {.rlim_cur = limit, .rlim_max = now->rlim_max};
 	pid_t pid;
 
-	if (getrlimit(RLIMIT_NPROC, &now) < 0)
-		return false;
-	none = (struct rlimit){.rlim_cur = 0, .rlim_max = now.rlim_max};
-	if (setrlimit(RLIMIT_NPROC, &none) < 0)
+	if (setrlimit(RLIMIT_NPROC, &tried) < 0)
 		return false;
 	pid = vfork();
 	if (pid == 0)
 		_exit(0);
-	setrlimit(RLIMIT_NPROC, &now);
+	setrlimit(RLIMIT_NPROC, now);
 	if (pid < 0)
-		return true;
+		return false;
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
-	return false;
+	return true;
+}
+
+/* Is RLIMIT_NPROC heeded for us? With room for none, only a spared user can still fork. */
+static bool nproc_binds(void)
+{
+	struct rlimit now;
+
+	return getrlimit(RLIMIT_NPROC, &now) == 0 && !fork_fits(&now, 0);
 }
 
 int rlimit_apply(const struct rlimit_set *l, struct rlimit_done *ret, struct err *e)
@@ -76,9 +82,27 @@ int rlimit_apply(const struct rlimit_set *l, struct rlimit_done *ret, struct err
 	return 0;
 }
 
-uint64_t rlimit_other_tasks(void)
+/*
+ * Nobody tells how many tasks the kernel counts for a user (threads, other pid namespaces), but it
+ * refuses a fork at exactly that number: it is sought between none and all of the machine's.
+ */
+uint64_t rlimit_own_tasks(uint64_t slack)
 {
+	struct rlimit now;
 	struct sysinfo si;
+	uint64_t no = 0, yes;
 
-	return sysinfo(&si) < 0 ? 0 : si.procs;
+	if (sysinfo(&si) < 0 || getrlimit(RLIMIT_NPROC, &now) < 0)
+		return 0;
+	/* Some may be born meanwhile. */
+	yes = MIN_OF((uint64_t)si.procs * 2 + 64, (uint64_t)now.rlim_max);
+	while (yes - no > slack + 1) {
+		uint64_t half = no + (yes - no) / 2;
+
+		if (fork_fits(&now, half))
+			yes = half;
+		else
+			no = half;
+	}
+	return yes > 0 ? yes - 1 : 0;
 }

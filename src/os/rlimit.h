@@ -13,7 +13,7 @@
 
 struct rlimit_set {           /* UINT64_MAX: leave as it is */
 	uint64_t memory_b;    /* RLIMIT_DATA: private writable memory of each process */
-	uint64_t pids;        /* RLIMIT_NPROC: tasks of this user, see rlimit_other_tasks() */
+	uint64_t pids;        /* RLIMIT_NPROC: tasks of this user, see rlimit_own_tasks() */
 	uint64_t open_files;  /* RLIMIT_NOFILE */
 	uint64_t file_size_b; /* RLIMIT_FSIZE */
 };
@@ -30,10 +30,10 @@ struct rlimit_done {
 int rlimit_apply(const struct rlimit_set *l, struct rlimit_done *ret, struct err *e);
 
 /*
- * An upper bound of the tasks that RLIMIT_NPROC may count before the sandbox's first: it counts
- * threads of the same user, in the same user namespace since Linux 5.14 and everywhere before. One
- * system call: the number of tasks on the machine. A limit of n is applied as this plus n.
+ * How many tasks RLIMIT_NPROC counts now, this one included: threads of the same user, in the same user
+ * namespace since Linux 5.14 and everywhere before. At most `slack` too many; means nothing for
+ * root, whom the kernel spares. A few forks.
  */
-uint64_t rlimit_other_tasks(void);
+uint64_t rlimit_own_tasks(uint64_t slack);
 
 #endif

@@ -190,9 +190,36 @@ TEST(processes_are_claimed_only_where_the_kernel_heeds_the_limit)
 	CHECK_INT(in_child(try_pids_root), 0);
 }
 
-TEST(other_tasks_is_an_upper_bound)
+/* One more for each process and each thread, and no more for anybody else's. */
+static int try_own_tasks(void)
 {
-	CHECK(rlimit_other_tasks() > 0);
+	int hold[2];
+	pid_t pid;
+
+	REQUIRE(setgid(TEST_UID) == 0 && setuid(TEST_UID) == 0 && pipe(hold) == 0);
+	REQUIRE(rlimit_own_tasks(0) == 1);
+	pid = fork();
+	if (pid == 0) {
+		char c;
+
+		close(hold[1]);
+		(void)!read(hold[0], &c, 1);
+		_exit(0);
+	}
+	REQUIRE(rlimit_own_tasks(0) == 2);
+	REQUIRE(rlimit_own_tasks(10) >= 2 && rlimit_own_tasks(10) <= 12);
+	close(hold[1]);
+	REQUIRE(waitpid(pid, NULL, 0) == pid);
+	REQUIRE(rlimit_own_tasks(0) == 1);
+	REQUIRE(forks(20) == 20); /* nothing of it stays */
+	return 0;
+}
+
+TEST(own_tasks_are_counted_exactly)
+{
+	if (geteuid() != 0)
+		SKIP("needs root, to become a user without other processes");
+	CHECK_INT(in_child(try_own_tasks), 0);
 }
 
 static int try_forced(void)

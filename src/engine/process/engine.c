@@ -6,7 +6,6 @@
 #include "engine/launch.h"
 #include "engine/process/process.h"
 #include "os/landlock.h"
-#include "os/rlimit.h"
 
 static int process_probe(struct err *e)
 {
@@ -25,7 +24,7 @@ static int process_start(struct sandbox *s, const struct plan *p, const struct r
 
 	if (process_probe(e) < 0)
 		return -e->errnum;
-	in.other_pids = rlimit_other_tasks();
+	in.counts_user = true;
 	return launch(s, &in, 0, cgroup_fd, e);
 }
 
