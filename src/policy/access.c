@@ -8,12 +8,14 @@
  * floor's every one. Plain rules are found by binary search for each ancestor, patterns one by one,
  * so a policy of many thousand plain rules costs a few comparisons per question.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "policy/internal.h"
+#include "policy/runs.h"
 
 struct best {
 	const struct policy_rule *rule;
@@ -174,6 +176,60 @@ enum access policy_cap(
 	return cap ? cap->cap : ACCESS_WRITE;
 }
 
+/* ---- names that run on the host ---- */
+
+const char policy_held_origin[] = "it runs on your machine";
+
+/* One rule for each entry of the list, made once. */
+static struct policy_rule held_rules[RUNS_TABLE_MAX];
+
+void policy_hold(struct policy *p, const char *home, const char *except)
+{
+	assert(runs_table_n <= RUNS_TABLE_MAX);
+	for (size_t i = 0; i < runs_table_n; i++)
+		held_rules[i] = (struct policy_rule){.access = ACCESS_READ,
+			.path = runs_table[i].pattern,
+			.origin = {.layer = LAYER_PROFILE, .file = policy_held_origin}};
+	p->hold = true;
+	p->hold_home = home;
+	p->hold_not = except;
+}
+
+size_t policy_rule_holds(const struct policy_rule *r, const char *path)
+{
+	if (!r || r->origin.file != policy_held_origin)
+		return 0;
+	if (r->path[0] == '/')
+		return strlen(r->path); /* one that was there: policy_present() */
+	return runs_match_end(&runs_table[r - held_rules], path);
+}
+
+/* How many bytes of a path a grant spells out: a pattern only if its last part has no wildcard. */
+static size_t spelled_out(const struct policy_rule *r, unsigned depth, const char *path)
+{
+	const char *last = strrchr(r->path, '/'), *p = path;
+
+	if (!r->glob)
+		return strlen(r->path);
+	if (!last || policy_has_glob(last))
+		return 0;
+	while (depth-- > 0)
+		p += 1 + strcspn(p + 1, "/");
+	return (size_t)(p - path);
+}
+
+/* The rule that holds a name although its surroundings are writable, or NULL. */
+static const struct policy_rule *search_held(
+	const struct policy *p, const struct best *b, const char *path)
+{
+	const struct runs_entry *x;
+
+	if (!b->rule || (p->hold_not && path_within(p->hold_not, path)))
+		return NULL;
+	x = runs_held(path, p->hold_home, spelled_out(b->rule, b->depth, path), NULL);
+	return x ? &held_rules[x - runs_table] : NULL;
+}
+
 enum access policy_access(
 	const struct policy *p, const char *path, const struct policy_rule **ret_rule)
 {
@@ -188,6 +244,11 @@ enum access policy_access(
 	if (cap && cap->cap < a) {
 		r = cap;
 		a = cap->cap;
+	}
+	cap = a == ACCESS_WRITE && p->hold ? search_held(p, &s.rule, path) : NULL;
+	if (cap) {
+		r = cap;
+		a = cap->access;
 	}
 	if (ret_rule)
 		*ret_rule = r;

@@ -182,6 +182,9 @@ size_t policy_find(const struct policy *p, const char *path, bool *ret_found);
 enum access policy_cap(
 	const struct policy *p, const char *path, const struct policy_rule **ret_rule);
 
+/* Where rules about names that run on the host come from; told apart by this very text. */
+extern const char policy_held_origin[];
+
 /* ---- rules.c ---- */
 
 #define LAYERS_MAX 16

@@ -109,6 +109,9 @@ struct policy {
 	struct digest digest;   /* of the canonical form */
 	bool indexed;           /* made by policy_resolve(): rules sorted, `globs` complete */
 	uint32_t *globs;        /* which rules are patterns */
+	bool hold;              /* names that run on the host are read-only: policy_hold() */
+	const char *hold_home;
+	const char *hold_not; /* except in this directory; NULL: everywhere */
 	size_t globs_n;
 	void *memory; /* of everything above; freed by policy_done() */
 };
@@ -166,6 +169,7 @@ int policy_resolve(struct policy *ret, struct policy_layer *const *layers, size_
 struct policy_fixed {
 	const char *path; /* NULL: the end of the list */
 	bool absent;      /* nothing has the name yet, and nothing shall */
+	bool runs;        /* on the host, so a grant may name it; otherwise it is croft's own */
 };
 /*
  * The policy as it is for this machine now: without the if-present rules whose path skip[] marks as
@@ -174,6 +178,14 @@ struct policy_fixed {
  */
 int policy_present(struct policy *ret, struct policy *p, const bool *skip,
 	const struct policy_fixed *fixed, struct err *e);
+/*
+ * From now on a name that runs on the host (policy/runs.h) is read-only inside a writable tree unless a
+ * grant names it: for engines whose broker judges every name. `except`: a directory where writing it
+ * harms nobody (a staged workspace), or NULL. The texts must outlive the policy.
+ */
+void policy_hold(struct policy *p, const char *home, const char *except);
+/* The end, in a path, of the name that a rule of policy_hold() holds; 0: it is another rule. */
+size_t policy_rule_holds(const struct policy_rule *r, const char *path);
 void policy_done(struct policy *p);
 #define cleanup_policy __attribute__((cleanup(policy_done)))
 

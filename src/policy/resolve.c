@@ -44,7 +44,8 @@ int policy_present(struct policy *ret, struct policy *p, const bool *skip,
 		*r = (struct policy_rule){.access = ACCESS_READ,
 			.optional = !f->absent,
 			.path = policy_keep(p, f->path),
-			.origin = {.layer = LAYER_FLOOR, .file = "floor"}};
+			.origin = {.layer = f->runs ? LAYER_PROFILE : LAYER_FLOOR,
+				.file = f->runs ? policy_held_origin : "floor"}};
 		if (!r->path)
 			return err_set(e, ENOMEM, "settle the policy");
 		live.rules_n++;
