@@ -205,7 +205,7 @@ static void remember(struct croft_env *e, struct receipt *r)
 	cleanup_buf struct buf b = BUF_INIT(RECEIPT_JSON_MAX);
 	struct err ignored = ERR_INIT;
 
-	if (!r->record.denials_n && !r->limits_hit.n && !r->network.denials_n &&
+	if (!r->record.denials_n && !r->limits_hit.n && !r->network.denials_n && !r->planted.n &&
 		r->network.state <= NETWORK_IDLE)
 		return;
 	receipt_json(r, &b, true);

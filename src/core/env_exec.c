@@ -32,6 +32,7 @@ static struct run_request request_of(const struct env *v, const struct env_exec 
 	return (struct run_request){.policy = x->policy,
 		.home = v->home,
 		.workspace = top,
+		.own_workspace = v->kind == ENV_COPY,
 		.cwd = x->cwd ? x->cwd : top,
 		.argv = x->argv,
 		.environ = x->environ,

@@ -168,7 +168,7 @@ int network_answer(struct network *n, uint64_t id, enum net_effect effect, uint6
 int network_swap(struct network *n, const char *text, size_t len, struct err *e);
 
 void network_json(const struct network *n, struct json *j);
-/* For record_json(): arg is a struct network. */
+/* For record_denials_json(): arg is a struct network. */
 void network_denials_json(const void *arg, struct json *j, const char *run_id, size_t first);
 
 #endif

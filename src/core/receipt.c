@@ -38,6 +38,7 @@ void receipt_done(struct receipt *r)
 	strlist_done(&r->degradations);
 	strlist_done(&r->limits_hit);
 	record_done(&r->record);
+	planted_done(&r->planted);
 	network_done(&r->network);
 	redact_done(&r->hidden);
 	free(r->cwd);
@@ -243,7 +244,11 @@ static void plain_json(const struct receipt *r, struct buf *out, bool indent)
 	list_json(&r->limits_hit, &j, "limits_hit");
 	exit_json(r, &j);
 	network_json(&r->network, &j);
-	record_json(&r->record, &j, r->id, network_denials_json, &r->network);
+	record_denials_json(&r->record, &j, r->id, network_denials_json, &r->network);
+	json_object(&j, "files");
+	record_files_json(&r->record, &j);
+	planted_json(&r->planted, &j);
+	json_end(&j);
 	coverage_json(r, &j);
 	json_end(&j);
 	buf_addc(out, '\n');
@@ -425,6 +430,7 @@ void receipt_text(const struct receipt *r, struct buf *out, bool verbose)
 {
 	text_head(r, out);
 	text_denials(r, out, verbose);
+	planted_text(&r->planted, out, verbose);
 	for (size_t i = 0; i < r->limits_hit.n; i++)
 		buf_addf(out, "  limit   %s\n", r->limits_hit.v[i]);
 	text_degradations(r, out, verbose);

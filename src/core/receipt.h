@@ -13,6 +13,7 @@
 
 #include "base/digest.h"
 #include "core/network.h"
+#include "core/planted.h"
 #include "core/record.h"
 #include "core/supervise.h"
 #include "engine/engine.h"
@@ -46,6 +47,7 @@ struct receipt {
 	uint64_t wall_us, cpu_us, peak_memory_b;
 	enum observe observe;
 	struct record record;
+	struct planted planted; /* what the host will execute of it */
 	struct network network;
 	struct redact hidden; /* what its JSON must not say */
 	bool hidden_unknown;  /* and could not be found out: then there is no JSON */

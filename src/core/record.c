@@ -222,6 +222,8 @@ void denial_rule(const struct denial *d, struct buf *out)
 void denial_fix(const struct denial *d, struct buf *out)
 {
 	bool reads = !notice_changes(d->op);
+	char name[POLICY_PATH_MAX];
+	size_t held;
 
 	if (d->op == NOTICE_CONNECT) {
 		buf_adds(out, "nothing: this socket is not shared");
@@ -231,11 +233,13 @@ void denial_fix(const struct denial *d, struct buf *out)
 		buf_adds(out, "nothing: croft never grants this path");
 		return;
 	}
-	if (!policy_path_option(out, reads ? "--read" : "--write", d->path))
+	held = policy_rule_holds(d->rule, d->path);
+	snprintf(name, sizeof(name), "%.*s", (int)(held ? held : strlen(d->path)), d->path);
+	if (!policy_path_option(out, reads ? "--read" : "--write", name))
 		buf_adds(out, POLICY_UNNAMEABLE);
 }
 
-void record_json(const struct record *r, struct json *j, const char *run_id,
+void record_denials_json(const struct record *r, struct json *j, const char *run_id,
 	void (*more)(const void *arg, struct json *j, const char *run_id, size_t first),
 	const void *arg)
 {
@@ -260,7 +264,10 @@ void record_json(const struct record *r, struct json *j, const char *run_id,
 		more(arg, j, run_id, r->denials_n);
 	json_end(j);
 	json_uint(j, "denials_beyond_limit", r->denials_lost);
-	json_object(j, "files");
+}
+
+void record_files_json(const struct record *r, struct json *j)
+{
 	json_array(j, "changed");
 	for (size_t i = 0; i < r->files_n; i++) {
 		json_object(j, NULL);
@@ -270,5 +277,4 @@ void record_json(const struct record *r, struct json *j, const char *run_id,
 	}
 	json_end(j);
 	json_bool(j, "complete", !r->files_full);
-	json_end(j);
 }

@@ -70,8 +70,10 @@ void record_settle(struct record *r);
 void denial_fix(const struct denial *d, struct buf *out);
 void denial_rule(const struct denial *d, struct buf *out);
 /* `more` adds denials that are not about files, numbered from `first`; NULL: there are none. */
-void record_json(const struct record *r, struct json *j, const char *run_id,
+void record_denials_json(const struct record *r, struct json *j, const char *run_id,
 	void (*more)(const void *arg, struct json *j, const char *run_id, size_t first),
 	const void *arg);
+/* Members of the object "files". */
+void record_files_json(const struct record *r, struct json *j);
 
 #endif

@@ -19,6 +19,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "core/environ.h"
+#include "core/held.h"
 #include "core/relay.h"
 #include "core/scratch.h"
 #include "core/staged.h"
@@ -52,9 +53,11 @@ struct attempt {
 	struct relay relay;
 	struct sandbox sandbox;
 	struct timespec
-		since; /* by the clock of file times: what changed later is this command's */
+		since;      /* by the clock of file times: what changed later is this command's */
+	struct timespec go; /* the same, just before there is a command */
 	int null_fd;
 	struct signals *signals;
+	bool hold; /* names that run on the host need a broker */
 };
 
 /*
@@ -181,6 +184,12 @@ static int check_workspace(const struct attempt *a, struct err *e)
 	return 0;
 }
 
+/* The directory in which names that run on the host may be written: its changes are reviewed. */
+static const char *harmless(const struct run_request *q)
+{
+	return q->staging || q->own_workspace ? q->workspace : NULL;
+}
+
 static int attempt_plan(struct attempt *a, struct err *e)
 {
 	network_done(&a->receipt->network); /* of an earlier attempt */
@@ -189,8 +198,12 @@ static int attempt_plan(struct attempt *a, struct err *e)
 		return -e->errnum;
 	if (fill_request(a, e) < 0)
 		return -e->errnum;
+	if (a->hold || a->engine->tier == TIER_PROCESS)
+		policy_hold(a->q->policy, a->q->home, harmless(a->q));
 	if (a->engine->plan(&a->plan, a->q->policy, &a->request, e) < 0)
 		return -e->errnum;
+	if (a->plan.broker) /* where there is one for another reason, it holds these as well */
+		policy_hold(a->q->policy, a->q->home, harmless(a->q));
 	return check_workspace(a, e);
 }
 
@@ -404,7 +417,23 @@ static int begin(void *arg, struct err *e)
 {
 	struct attempt *a = arg;
 
-	return a->q->begin(a->q->begin_arg, a->receipt, e);
+	clock_gettime(CLOCK_REALTIME_COARSE, &a->go);
+	return a->q->begin ? a->q->begin(a->q->begin_arg, a->receipt, e) : 0;
+}
+
+/* After the last process is gone: what did it leave that the host will execute? */
+static void look_for_planted(struct attempt *a)
+{
+	const struct run_request *q = a->q;
+	struct planted_scope s = {.policy = q->policy,
+		.home = q->home,
+		.except = harmless(q),
+		.run_id = a->receipt->id,
+		.since = &a->go,
+		.watched = a->plan.broker || q->policy->observe != OBSERVE_OFF};
+
+	if (!q->discard)
+		planted_look(&a->receipt->planted, &s, &a->receipt->record);
 }
 
 static int attempt_run(struct attempt *a, struct err *e)
@@ -426,7 +455,7 @@ static int attempt_run(struct attempt *a, struct err *e)
 		.timeout_ms = a->q->policy->limits.timeout_ms,
 		.tty_background = a->request.tty_background,
 		.meanwhile = conclude,
-		.begin = a->q->begin ? begin : NULL,
+		.begin = begin,
 		.gone = release_stdio,
 		.pid_namespace = a->engine->tier == TIER_NAMESPACE,
 		.meanwhile_arg = a};
@@ -466,6 +495,8 @@ static int attempt_run(struct attempt *a, struct err *e)
 	plan_seal(&a->plan);
 	r = supervise(&s, &o, e);
 	a->receipt->wall_us = clock_us() - t0;
+	if (r == 0)
+		look_for_planted(a);
 	return r;
 }
 
@@ -529,8 +560,8 @@ static int fill_receipt(struct receipt *r, const struct run_request *q, struct e
 /*
  * Try the engines in order. Only a boundary that could not be had is a reason to try the next one.
  */
-static int run_attempts(
-	struct receipt *r, const struct run_request *q, struct signals *sig, struct err *e)
+static int run_attempts(struct receipt *r, const struct run_request *q, bool hold,
+	struct signals *sig, struct err *e)
 {
 	const struct engine *engines[2];
 	size_t n = choose_engines(q, engines);
@@ -544,6 +575,7 @@ static int run_attempts(
 		if ((rc = attempt_init(&a, q, engines[i], r, e)) < 0)
 			return rc;
 		a.signals = sig;
+		a.hold = hold;
 		if (i > 0) {
 			strlist_done(&r->degradations);
 			receipt_degrade(
@@ -565,7 +597,7 @@ static int run_attempts(
 
 /* As policy_present(), without what means nothing in a staged workspace. */
 static int settle_staged(struct policy *ret, struct policy *p, bool *skip,
-	struct policy_fixed fixed[3], const struct staging *s, struct err *e)
+	struct policy_fixed *fixed, const struct staging *s, struct err *e)
 {
 	cleanup_free struct policy_rule *rules = calloc(p->rules_n + 1, sizeof(*rules));
 	struct policy own = *p;
@@ -600,16 +632,18 @@ static int settle_staged(struct policy *ret, struct policy *p, bool *skip,
 
 /* Rules that hold only if their path is present: look once, before anything depends on them. */
 static int settle_policy(
-	struct policy *ret, struct policy *p, const struct staging *staging, struct err *e)
+	struct policy *ret, const struct run_request *q, const struct held *held, struct err *e)
 {
+	struct policy *p = q->policy;
 	cleanup_free bool *skip = calloc(p->rules_n + 1, sizeof(*skip));
+	cleanup_free struct policy_fixed *fixed = calloc(held->paths.n + 3, sizeof(*fixed));
 	char own[POLICY_PATH_MAX], gateway[POLICY_PATH_MAX], real[PATH_MAX];
-	struct policy_fixed fixed[3] = {0};
+	size_t fixed_n = 0;
 	struct err no_gateway = ERR_INIT;
 	struct stat st;
 	ssize_t n;
 
-	if (!skip)
+	if (!skip || !fixed)
 		return err_set(e, ENOMEM, "settle the policy");
 	for (size_t i = 0; i < p->rules_n; i++)
 		skip[i] = p->rules[i].optional && !p->rules[i].glob &&
@@ -621,14 +655,32 @@ static int settle_policy(
 	n = readlink("/proc/self/exe", own, sizeof(own) - 1);
 	own[n > 0 ? n : 0] = '\0';
 	if (n > 0 && lstat(own, &st) == 0)
-		fixed[0].path = own;
-	if (fixed[0].path && network_program(gateway, sizeof(gateway), &no_gateway) == 0) {
-		fixed[1].absent = !realpath(gateway, real);
-		fixed[1].path = fixed[1].absent ? gateway : real;
+		fixed[fixed_n++].path = own;
+	if (fixed_n && network_program(gateway, sizeof(gateway), &no_gateway) == 0) {
+		fixed[fixed_n].absent = !realpath(gateway, real);
+		fixed[fixed_n].path = fixed[fixed_n].absent ? gateway : real;
+		fixed_n++;
 	}
-	if (staging)
-		return settle_staged(ret, p, skip, fixed, staging, e);
+	for (size_t i = 0; i < held->paths.n; i++)
+		fixed[fixed_n++] = (struct policy_fixed){.path = held->paths.v[i], .runs = true};
+	if (q->staging)
+		return settle_staged(ret, p, skip, fixed, q->staging, e);
 	return policy_present(ret, p, skip, fixed, e);
+}
+
+/* As settle_policy(), with the names that run on the host. What is discarded harms nobody. */
+static int settle(struct policy *ret, bool *ret_hold, const struct run_request *q, struct err *e)
+{
+	struct held held = HELD_INIT;
+	int r = 0;
+
+	if (!q->discard)
+		r = held_find(&held, q->policy, q->home, harmless(q), e);
+	if (r == 0)
+		r = settle_policy(ret, q, &held, e);
+	*ret_hold = held.broker;
+	held_done(&held);
+	return r;
 }
 
 /* What was written down on the way, and what will be, without what the command was trusted with. */
@@ -646,15 +698,16 @@ int run_command(struct receipt *r, const struct run_request *asked, struct err *
 {
 	struct run_request settled = *asked, *q = &settled;
 	struct signals sig = SIGNALS_INIT;
+	bool hold = false;
 	int rc = check_request(q, e);
 
-	if (rc < 0 || (rc = settle_policy(&r->policy, asked->policy, asked->staging, e)) < 0)
+	if (rc < 0 || (rc = settle(&r->policy, &hold, asked, e)) < 0)
 		return rc;
 	settled.policy = &r->policy;
 	if ((rc = fill_receipt(r, q, e)) < 0 || (rc = check_landlock(q, r, e)) < 0 ||
 		(rc = signals_take(&sig, e)) < 0)
 		return rc;
-	rc = run_attempts(r, q, &sig, e);
+	rc = run_attempts(r, q, hold, &sig, e);
 	signals_release(&sig);
 	if (q->capture)
 		capture_end(q->capture);
@@ -669,15 +722,17 @@ int run_plan(struct plan *ret, const struct run_request *asked, struct policy *l
 	const struct engine *engines[2];
 	struct receipt r;
 	struct attempt a;
+	bool hold = false;
 	int rc = check_request(q, e);
 
-	if (rc < 0 || (rc = settle_policy(live, asked->policy, asked->staging, e)) < 0)
+	if (rc < 0 || (rc = settle(live, &hold, asked, e)) < 0)
 		return rc;
 	settled.policy = live;
 	if (receipt_init(&r) < 0)
 		return err_set(e, errno, "start");
 	choose_engines(q, engines);
 	if ((rc = attempt_init(&a, q, engines[0], &r, e)) == 0) {
+		a.hold = hold;
 		rc = attempt_plan(&a, e);
 		if (rc == 0) {
 			*ret = a.plan;

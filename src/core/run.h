@@ -22,6 +22,7 @@ struct run_request {
 	bool own_stdio; /* close stdio[] once the command has it (only on success of its start) */
 	bool discard;
 	const struct staging *staging; /* the workspace is an environment's; NULL: in place */
+	bool own_workspace; /* it is a copy of croft's own, whose changes are reviewed */
 	struct capture *capture;       /* keep a copy of the output; NULL: the command has ours */
 	/* Before the command exists, when nothing but a failure of its own can stop it; -errno refuses. */
 	int (*begin)(void *arg, const struct receipt *r, struct err *e);

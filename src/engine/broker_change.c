@@ -193,7 +193,8 @@ static int64_t judge_rename(
 	if (*ret_replaces && w->c.rename_flags & RENAME_NOREPLACE)
 		return -EEXIST;
 	/* Not even a directory may be moved to a name that leads to what a rule protects. */
-	if (*ret_replaces ? !judge_remove(w, to) : !judge_make(w, to, false))
+	if (*ret_replaces ? !judge_remove(w, to) || (!dir && judge_leads_to_held(w, to->name))
+			  : !judge_make(w, to, false))
 		return deny(w, NOTICE_RENAME, *ret_replaces, to->name);
 	dir |= exchange && *ret_replaces && S_ISDIR(b.st_mode);
 	return dir && !judge_move_below(w, from, to) ? -EXDEV : 0;

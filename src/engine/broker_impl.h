@@ -143,6 +143,8 @@ bool judge_read(const struct work *w, const struct spot *p);
 /* May something be made here (dir: a directory), or removed from here? */
 bool judge_make(const struct work *w, const struct spot *slot, bool dir);
 bool judge_remove(const struct work *w, const struct spot *slot);
+/* Is this a directory on the way to a name that runs on the host? */
+bool judge_leads_to_held(const struct work *w, const char *name);
 /* May a directory change its name so, with all that is below it? Both names were judged already. */
 bool judge_move_below(const struct work *w, const struct spot *from, const struct spot *to);
 bool judge_scratch(const struct work *w, const char *name);

@@ -17,6 +17,7 @@
 #include "engine/broker_impl.h"
 #include "engine/decoys.h"
 #include "os/mount.h"
+#include "policy/runs.h"
 
 /* ---- names ---- */
 
@@ -31,7 +32,10 @@ bool judge_scratch(const struct work *w, const char *name)
 		if (strncmp(name, *s, n) != 0 || (name[n] != '/' && name[n] != '\0'))
 			continue;
 		policy_access(w->b->policy, name, &rule);
-		return !rule || strlen(rule->path) <= n;
+		if (!rule || (!policy_rule_holds(rule, name) && strlen(rule->path) < n))
+			return true;
+		/* A grant of this very directory put the host's in its place. */
+		return rule->access == ACCESS_DENY && strlen(rule->path) == n;
 	}
 	return false;
 }
@@ -159,9 +163,18 @@ static bool leads_to_rule(const struct work *w, const char *name)
 	return !judge_scratch(w, name) && rules_lead_through(w, name);
 }
 
+/* The same for names that run on the host: ".config" in ".config/autostart". */
+bool judge_leads_to_held(const struct work *w, const char *name)
+{
+	const struct policy *p = w->b->policy;
+
+	return p->hold && !judge_scratch(w, name) && runs_held_below(name, p->hold_home);
+}
+
 bool judge_make(const struct work *w, const struct spot *slot, bool dir)
 {
-	return judge_write_name(w, slot->name) && (dir || !leads_to_rule(w, slot->name));
+	return judge_write_name(w, slot->name) &&
+	       (dir || (!leads_to_rule(w, slot->name) && !judge_leads_to_held(w, slot->name)));
 }
 
 /* The directory that holds the name changes with it. */
@@ -185,7 +198,13 @@ bool judge_remove(const struct work *w, const struct spot *slot)
 
 bool judge_move_below(const struct work *w, const struct spot *from, const struct spot *to)
 {
-	if (judge_scratch(w, from->name) && judge_scratch(w, to->name))
+	const struct policy *p = w->b->policy;
+	bool a = judge_scratch(w, from->name), b = judge_scratch(w, to->name);
+
+	if (a && b)
 		return true;
+	/* What may be made in scratch may not be made everywhere. */
+	if (p->hold && (a != b || !runs_held_alike(from->name, to->name, p->hold_home)))
+		return false;
 	return rules_same_below(w, from->name, to->name);
 }

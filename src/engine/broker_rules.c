@@ -349,6 +349,8 @@ static unsigned rule_depth(const struct policy_rule *r, const char *name)
 	const char *p = r->path;
 	struct part v;
 
+	if (policy_rule_holds(r, name)) /* as deep as any: only a grant of the name is deeper */
+		p = name;
 	if (r->glob)
 		policy_glob_covers(r->path, name, &depth);
 	else

@@ -585,7 +585,7 @@ int namespace_compile(
 	if ((rc = add_base(&p, pol, &ps, r, e)) == 0 && (rc = add_places(&p, &ps, r, e)) == 0 &&
 		(rc = add_network(&p, pol, r, e)) == 0 && pol->observe != OBSERVE_OFF)
 		rc = add_decoys(&p, pol, &ps, r, e);
-	p.broker |= ps.late_names && !r->discard;
+	p.broker |= (ps.late_names || pol->hold) && !r->discard;
 	if (rc == 0)
 		judge_stdio(&p, pol, r);
 	if (rc == 0)

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a repository has beyond `git init`: see gitplain.h. */
+#include "core/gitplain.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+
+/* ---- configuration ---- */
+
+/* Keys that `git init` and `git clone` write, and a name and address. "*" is any subsection. */
+static const char *const keys[] = {"core.repositoryformatversion", "core.filemode", "core.bare",
+	"core.logallrefupdates", "core.ignorecase", "core.precomposeunicode", "core.symlinks",
+	"extensions.objectformat", "extensions.refstorage", "remote.*.fetch", "remote.*.url",
+	"remote.*.tagopt", "branch.*.remote", "branch.*.merge", "branch.*.rebase", "user.name",
+	"user.email", "init.defaultbranch", "submodule.active"};
+
+struct section {
+	char name[64];
+	bool sub;
+};
+
+static bool known(const struct section *s, const char *key, size_t n)
+{
+	char full[192];
+
+	if (n > 64)
+		return false;
+	snprintf(full, sizeof(full), "%s%s.%.*s", s->name, s->sub ? ".*" : "", (int)n, key);
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		if (strcasecmp(full, keys[i]) == 0)
+			return true;
+	return false;
+}
+
+/* "[core]", "[remote \"origin\"]": the rest of the line, or NULL. */
+static const char *read_section(const char *p, const char *end, struct section *ret)
+{
+	size_t n = 0;
+
+	for (p++; p < end && (isalnum((unsigned char)*p) || *p == '-'); p++)
+		if (n + 1 < sizeof(ret->name))
+			ret->name[n++] = *p;
+	ret->name[n] = '\0';
+	ret->sub = false;
+	while (p < end && (*p == ' ' || *p == '\t'))
+		p++;
+	if (p < end && *p == '"') {
+		ret->sub = true;
+		for (p++; p < end && *p != '"'; p++)
+			if (*p == '\\')
+				p++;
+		p++;
+	}
+	return n && p < end && *p == ']' ? p + 1 : NULL;
+}
+
+/* A remote helper ("ext::sh -c …") is a program, and a leading dash is an option. */
+static bool value_leads_astray(const char *p, const char *end)
+{
+	while (p < end && strchr(" \t\"=", *p))
+		p++;
+	if (p < end && *p == '-')
+		return true;
+	for (; p + 1 < end; p++)
+		if (p[0] == ':' && p[1] == ':')
+			return true;
+	return false;
+}
+
+static const char *check_line(const char *p, const char *end, struct section *s)
+{
+	const char *key;
+
+	while (p < end && isspace((unsigned char)*p))
+		p++;
+	if (p < end && *p == '[') {
+		p = read_section(p, end, s);
+		if (!p)
+			return "a configuration that cannot be read";
+		return check_line(p, end, s);
+	}
+	if (p == end || *p == '#' || *p == ';')
+		return NULL;
+	if (end[-1] == '\\')
+		return "a configuration with continued lines";
+	for (key = p; p < end && (isalnum((unsigned char)*p) || *p == '-'); p++)
+		;
+	if (!known(s, key, (size_t)(p - key)))
+		return "configuration beyond that of a new repository";
+	return value_leads_astray(p, end) ? "a remote that is a program" : NULL;
+}
+
+const char *gitplain_config(const char *text, size_t n)
+{
+	const char *p = text, *end = text + n, *why = NULL;
+	struct section s = {0};
+
+	if (memchr(text, '\0', n))
+		return "a configuration that cannot be read";
+	while (p < end && !why) {
+		const char *eol = memchr(p, '\n', (size_t)(end - p));
+
+		eol = eol ? eol : end;
+		why = check_line(p, eol, &s);
+		p = eol + 1;
+	}
+	return why;
+}
+
+/* ---- the directory ---- */
+
+static const char *check_config(int dir)
+{
+	cleanup_fd int fd =
+		openat(dir, "config", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+	cleanup_free char *text = malloc(GITPLAIN_CONFIG_MAX_B + 1);
+	struct stat st;
+	size_t n = 0;
+
+	if (fd < 0 && errno == ENOENT)
+		return NULL;
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || !text)
+		return "a configuration that cannot be read";
+	for (ssize_t got = 1; got > 0 && n <= GITPLAIN_CONFIG_MAX_B; n += (size_t)got)
+		if ((got = read(fd, text + n, GITPLAIN_CONFIG_MAX_B + 1 - n)) < 0)
+			return "a configuration that cannot be read";
+	if (n > GITPLAIN_CONFIG_MAX_B)
+		return "a configuration that is too long";
+	return gitplain_config(text, n);
+}
+
+/* A directory in which only known names may be; one that is not there is plain. */
+static const char *check_names(
+	int dir, const char *path, bool (*plain)(const char *), const char *why)
+{
+	int fd = openat(dir, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	cleanup_dir DIR *d = NULL;
+	struct dirent *de;
+	unsigned n = 0;
+
+	if (fd < 0)
+		return errno == ENOENT ? NULL : why;
+	if (!(d = fdopendir(fd))) {
+		close(fd);
+		return why;
+	}
+	while ((de = readdir(d)))
+		if (!str_eq(de->d_name, ".") && !str_eq(de->d_name, "..") &&
+			(!plain(de->d_name) || ++n > GITPLAIN_ENTRIES_MAX))
+			return why;
+	return NULL;
+}
+
+static bool plain_hook(const char *name)
+{
+	return str_ends(name, ".sample");
+}
+
+static bool plain_info(const char *name)
+{
+	return str_eq(name, "exclude") || str_eq(name, "refs");
+}
+
+static bool plain_objects_info(const char *name)
+{
+	return str_eq(name, "packs") || str_starts(name, "commit-graph");
+}
+
+const char *gitplain_beyond(int fd)
+{
+	static const char *const never[] = {
+		"config.worktree", "commondir", "gitdir", "worktrees", "modules"};
+	const char *why = check_config(fd);
+	struct stat st;
+
+	if (!why)
+		why = check_names(fd, "hooks", plain_hook, "hooks");
+	if (!why)
+		why = check_names(fd, "info", plain_info, "attributes or other files in info/");
+	if (!why)
+		why = check_names(fd, "objects/info", plain_objects_info, "objects of elsewhere");
+	for (size_t i = 0; !why && i < ARRAY_SIZE(never); i++)
+		if (fstatat(fd, never[i], &st, AT_SYMLINK_NOFOLLOW) == 0)
+			why = "parts of other repositories";
+	/* A symlink in the place of a directory leads past all that was looked at. */
+	if (!why && fstatat(fd, "objects", &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(st.st_mode))
+		why = "objects of elsewhere";
+	return why;
+}
+
+static bool is_since(const struct stat *st, const struct timespec *since)
+{
+	return st->st_ctim.tv_sec > since->tv_sec ||
+	       (st->st_ctim.tv_sec == since->tv_sec && st->st_ctim.tv_nsec >= since->tv_nsec);
+}
+
+static bool any_since(int dir, const char *path, const struct timespec *since)
+{
+	int fd = openat(dir, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	cleanup_dir DIR *d = NULL;
+	struct dirent *de;
+	struct stat st;
+	unsigned n = 0;
+
+	if (fd < 0)
+		return errno != ENOENT;
+	if (!(d = fdopendir(fd))) {
+		close(fd);
+		return true;
+	}
+	while ((de = readdir(d)))
+		if (++n > GITPLAIN_ENTRIES_MAX ||
+			fstatat(dirfd(d), de->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+			(!str_eq(de->d_name, "..") && is_since(&st, since)))
+			return true;
+	return false;
+}
+
+int gitplain_changed(int fd, const struct timespec *since)
+{
+	static const char *const files[] = {"config", "config.worktree", "commondir", "gitdir",
+		"hooks", "info", "objects/info", "objects/info/alternates"};
+	struct stat st;
+
+	if (fstat(fd, &st) < 0 || is_since(&st, since))
+		return 1;
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		if (fstatat(fd, files[i], &st, AT_SYMLINK_NOFOLLOW) == 0 && is_since(&st, since))
+			return 1;
+	return any_since(fd, "hooks", since) || any_since(fd, "info", since);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Is a repository that a command left no more than `git init` or `git clone` would leave?
+ *
+ * Purpose: Git executes what a repository's own configuration and hooks say, with the next `git status`
+ *          of whoever enters the directory, a shell prompt's included.
+ * Trust:   the directory is the command's work: opened by descriptor, no symlink followed, regular files
+ *          only, nothing waits, bounded. What cannot be read and understood is beyond plain.
+ */
+#ifndef CROFT_CORE_GITPLAIN_H
+#define CROFT_CORE_GITPLAIN_H
+
+#include <stddef.h>
+#include <time.h>
+
+#define GITPLAIN_CONFIG_MAX_B (64u << 10)
+#define GITPLAIN_ENTRIES_MAX 256 /* of hooks/ or info/ */
+
+/* NULL: plain. Otherwise what is beyond, static text. `fd` is the repository's directory. */
+const char *gitplain_beyond(int fd);
+/* Was anything that Git executes, or the directory itself, changed at or after this time? */
+int gitplain_changed(int fd, const struct timespec *since);
+/* NULL: every key is one that executes nothing and leads nowhere. */
+const char *gitplain_config(const char *text, size_t n);
+
+#endif

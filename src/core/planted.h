@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a command left in trees that it wrote in place, and that the host will execute by itself.
+ *
+ * Purpose: after the last process is gone, name what was written all the same (a name that was absent, or
+ *          deep in the tree, where no broker was on), and put away Git repositories that hold more than
+ *          `git init` makes: `.git` is renamed to a name that Git does not look for.
+ * Trust:   the tree is the command's work: walked by descriptor, no symlink followed, bounded. The watchers'
+ *          account and a look at the tree are both used; neither is the command's word.
+ * Limits:  a look of so many entries. Whether it saw everything is in the receipt.
+ */
+#ifndef CROFT_CORE_PLANTED_H
+#define CROFT_CORE_PLANTED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <time.h>
+
+#include "base/json.h"
+#include "core/record.h"
+#include "policy/policy.h"
+
+#define PLANTED_MAX 64            /* names that are kept */
+#define PLANTED_ENTRIES_MAX 8192  /* directory entries that are looked at */
+#define PLANTED_ENTRIES_QUIET 256 /* the same when the watchers saw no change at all */
+#define PLANTED_DEPTH_MAX 24
+
+struct planted_name {
+	char *path;
+	const char *why; /* static */
+	char *moved;     /* where it was put away; NULL: it is where it was written */
+	bool git;        /* a repository that should have been put away */
+};
+
+struct planted {
+	struct planted_name v[PLANTED_MAX];
+	size_t n;
+	size_t beyond; /* more than could be kept */
+	bool looked;   /* there was a tree to look at */
+	bool partly;   /* and it was larger than the bound */
+};
+
+struct planted_scope {
+	const struct policy *policy; /* as it held: what it does not let be written was not */
+	const char *home;
+	const char *except; /* a staged workspace, or NULL */
+	const char *run_id;
+	const struct timespec *since;
+	bool watched; /* an observer or a broker saw every change of a name */
+};
+
+void planted_look(struct planted *ret, const struct planted_scope *s, const struct record *seen);
+void planted_done(struct planted *p);
+void planted_json(const struct planted *p, struct json *j);
+void planted_text(const struct planted *p, struct buf *out, bool verbose);
+
+#endif
