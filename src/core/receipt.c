@@ -309,6 +309,8 @@ void receipt_seal(struct receipt *r, const struct plan *p)
 	}
 	if (r->outcome.timed_out)
 		r->exit_code = CROFT_EXIT_TIMEOUT;
+	if (r->outcome.replaced[0])
+		r->exit_code = CROFT_EXIT_REFUSED;
 	seal_enforced(r, p);
 }
 
@@ -323,7 +325,9 @@ static void text_head(const struct receipt *r, struct buf *out)
 	buf_adds(out, r->staged    ? "changes staged"
 		      : r->discard ? "changes discarded"
 				   : "wrote in place (--direct)");
-	if (r->outcome.timed_out)
+	if (r->outcome.replaced[0])
+		buf_addf(out, ", ended by croft, exit %d", r->exit_code);
+	else if (r->outcome.timed_out)
 		buf_addf(out, ", timed out");
 	else if (r->outcome.orphaned)
 		buf_addf(out, ", ended with the program that started it");
@@ -429,6 +433,11 @@ static void text_degradations(const struct receipt *r, struct buf *out, bool ver
 void receipt_text(const struct receipt *r, struct buf *out, bool verbose)
 {
 	text_head(r, out);
+	if (r->outcome.replaced[0]) {
+		buf_adds(out, "  ended   ");
+		str_show(out, r->outcome.replaced, strlen(r->outcome.replaced));
+		buf_adds(out, " was replaced on the host, and its protection with it\n");
+	}
 	text_denials(r, out, verbose);
 	planted_text(&r->planted, out, verbose);
 	for (size_t i = 0; i < r->limits_hit.n; i++)

@@ -329,6 +329,19 @@ static void note_degradations(struct attempt *a)
 	for (size_t i = 0; i < a->plan.notes.n; i++)
 		receipt_degrade(r, "%s", a->plan.notes.v[i]);
 	note_pids(a);
+	if (r->outcome.replaced[0]) {
+		cleanup_buf struct buf name = BUF_INIT(8192);
+
+		str_show(&name, r->outcome.replaced, strlen(r->outcome.replaced));
+		receipt_degrade(r,
+			"the protection of %s ended when the host replaced it; the command was "
+			"killed then",
+			buf_str(&name));
+	}
+	if (r->outcome.unwatched)
+		receipt_degrade(r,
+			"whether the host replaces what is protected was looked at before "
+			"and after the command, not while it ran");
 	if (!f->groups_dropped)
 		receipt_degrade(r, "supplementary groups are kept: only root can drop them");
 	if (f->landlock_abi > 0 && f->landlock_abi < 6)

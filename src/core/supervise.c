@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "core/guard.h"
 #include "core/live.h"
 #include "core/observe.h"
 #include "core/prompt.h"
@@ -41,6 +42,7 @@ enum {
 	FD_NOTIFY,
 	FD_NOTICES,
 	FD_DECOY,
+	FD_GUARD,
 	FD_LIVE,
 	FD_PROMPT,
 	FD_STARTER,
@@ -57,6 +59,7 @@ struct loop {
 	int observed; /* what it tells once it is apart; -1 before, and after its end */
 	struct decoyfs decoyfs;
 	struct decoy_slots slots;
+	struct guard guard;
 	struct live live;
 	struct prompt prompt;
 	struct starter starter;
@@ -157,6 +160,33 @@ static void open_live(struct loop *l)
 		strlist_add(&n->notes, "this run could not be talked to while it ran");
 }
 
+/*
+ * A protection ended with the object it was on: nothing is allowed any more, and what the command did
+ * since then is not vouched for.
+ */
+static bool on_guard(struct loop *l)
+{
+	const char *path = guard_broken(&l->guard);
+
+	if (path && !l->out->replaced[0])
+		snprintf(l->out->replaced, sizeof(l->out->replaced), "%s", path);
+	if (path)
+		signal_init(l->s->sandbox, SIGKILL);
+	return path != NULL;
+}
+
+/* Before GO: from here on every replacement is seen, and there was none before. */
+static int open_guard(struct loop *l)
+{
+	const char *path;
+	int r = guard_open(&l->guard, l->s->plan, l->e);
+
+	l->out->unwatched = l->guard.unwatched;
+	if (r == 0 && (path = guard_broken(&l->guard)))
+		r = err_refuse(l->e, "%s was replaced while the sandbox was being set up", path);
+	return r;
+}
+
 /* READY: the sandbox stands locked down and waits. Place it, watch it, let it go. */
 static int on_ready(struct loop *l)
 {
@@ -164,6 +194,8 @@ static int on_ready(struct loop *l)
 	struct control_msg go = {.type = CONTROL_GO};
 	int join[CGROUP_DIRS_MAX], n = 0, r;
 
+	if ((r = open_guard(l)) < 0)
+		return r;
 	if (s->begin && (r = s->begin(s->meanwhile_arg, l->e)) < 0)
 		return r;
 	if (!s->sandbox->in_cgroup && s->cgroup->kind != CGROUP_NONE &&
@@ -506,6 +538,7 @@ static void loop_once(struct loop *l)
 			.events = POLLIN},
 		[FD_NOTICES] = {.fd = b->fd[SANDBOX_FD_NOTICES], .events = POLLIN},
 		[FD_DECOY] = {.fd = b->fd[SANDBOX_FD_DECOY], .events = POLLIN},
+		[FD_GUARD] = {.fd = l->guard.fd, .events = POLLIN},
 		[FD_LIVE] = {.fd = l->live.fd, .events = POLLIN},
 		[FD_PROMPT] = {.fd = l->prompt.asked ? l->prompt.fd : -1, .events = POLLIN},
 		[FD_STARTER] = {.fd = l->starter.gone ? -1 : l->starter.fd, .events = POLLIN},
@@ -518,6 +551,10 @@ static void loop_once(struct loop *l)
 
 	if (poll(p, (nfds_t)(net + net_n - p), wait_ms(l)) < 0 && errno != EINTR)
 		return;
+	if (p[FD_GUARD].revents) {
+		guard_drain(&l->guard);
+		on_guard(l);
+	}
 	/* Watchers first: what the command did is known before it is known to have ended. */
 	if (p[FD_NOTIFY].revents)
 		on_observed(l);
@@ -599,6 +636,8 @@ static void end_sandbox(struct loop *l)
 		signal_init(b, SIGKILL);
 	close_fd(&b->control);
 	network_finish(l->s->network);
+	if (l->go) /* what no event told */
+		on_guard(l);
 	if (early)
 		read_traps(l);
 	if (l->rc == 0 && early)
@@ -627,6 +666,7 @@ int supervise(struct supervise *s, struct outcome *ret, struct err *e)
 		.out = ret,
 		.e = e,
 		.observed = -1,
+		.guard = GUARD_INIT,
 		.live = LIVE_INIT,
 		.prompt = PROMPT_INIT};
 
@@ -657,6 +697,7 @@ int supervise(struct supervise *s, struct outcome *ret, struct err *e)
 	prompt_close(&l.prompt);
 	starter_close(&l.starter);
 	end_sandbox(&l);
+	guard_done(&l.guard);
 	terminal_finish(s->terminal);
 	/* Over time is over: only a command that ended by itself has its reader waited for. */
 	relay_finish(s->relay, s->signals->fd, l.kill_ms || l.rc < 0 ? KILL_GRACE_MS : -1);

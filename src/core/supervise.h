@@ -32,6 +32,9 @@ struct outcome {
 	bool orphaned;  /* ended because whoever started us did */
 	bool disk_full; /* ended because more was staged than allowed */
 	bool scratch_full;
+	bool unwatched; /* protections that the host can end were only compared, not watched */
+	/* The host replaced what a protection was on, and the command was killed for it. */
+	char replaced[POLICY_PATH_MAX];
 	uint64_t cpu_us;
 	uint64_t maxrss_kb;
 };

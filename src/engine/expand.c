@@ -89,6 +89,29 @@ bool rule_inside_writable(const struct policy *p, const struct policy_rule *r)
 	return !parent || policy_access(p, parent, NULL) == ACCESS_WRITE;
 }
 
+/*
+ * Nothing there, and the sandbox can make nothing there. In a tree that it reads the host may, and
+ * then it is no longer denied by its absence.
+ */
+static int add_unseen(
+	struct places *ps, const struct policy *p, const struct policy_rule *r, struct err *e)
+{
+	char parent[POLICY_PATH_MAX];
+	const char *slash = strrchr(r->path, '/');
+	struct place *pl;
+
+	snprintf(parent, sizeof(parent), "%.*s", slash == r->path ? 1 : (int)(slash - r->path),
+		r->path);
+	if (policy_access(p, parent, NULL) != ACCESS_READ)
+		return 0;
+	pl = places_add(ps, r->path);
+	if (!pl)
+		return places_too_many(r, e);
+	pl->absent = pl->unseen = true;
+	pl->rule = r;
+	return 0;
+}
+
 static int add_absent(
 	struct places *ps, const struct policy *p, const struct policy_rule *r, struct err *e)
 {
@@ -100,7 +123,7 @@ static int add_absent(
 		return err_refuse(
 			e, "%s: %s does not exist; create it or remove the rule", at(r), r->path);
 	if (!rule_inside_writable(p, r))
-		return 0; /* nothing there, and nothing can be made there */
+		return r->glob ? 0 : add_unseen(ps, p, r, e);
 	if (r->access == ACCESS_WRITE)
 		return 0; /* already covered by the writable tree around it */
 	pl = places_add(ps, r->path);

@@ -26,6 +26,7 @@ struct place {
 	bool is_dir;
 	uint64_t size_b; /* of a regular file */
 	bool absent;     /* does not exist; only kept when its creation must be prevented */
+	bool unseen;     /* absent from a tree that is only readable: the host could make it */
 	bool glob;       /* came from a glob: more names may match later */
 	bool staged;     /* found in a layer of a staged workspace; may be hidden by another */
 	dev_t dev;

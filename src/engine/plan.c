@@ -196,5 +196,6 @@ void plan_done(struct plan *p)
 	}
 	free(p->ops);
 	strlist_done(&p->notes);
+	strlist_done(&p->absent);
 	*p = (struct plan){0};
 }

@@ -80,6 +80,7 @@ struct plan {
 	size_t cap;
 	bool broker;            /* path-changing calls go through the broker */
 	unsigned seccomp_flags; /* enum seccomp_flags */
+	struct strlist absent;  /* denied names in readable trees that are not there, and must not be */
 	struct strlist notes;   /* degradations known before start: recorded in the receipt */
 	const struct policy *policy;
 	struct digest digest; /* of the printed form; see plan_seal() */

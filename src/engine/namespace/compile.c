@@ -239,6 +239,8 @@ static int add_mask(struct plan *p, const struct places *ps, const struct place 
 	op->is_dir = pl->is_dir;
 	op->holds = pl->is_dir && places_below(ps, pl->path);
 	op->nested = true;
+	op->dev = pl->dev;
+	op->ino = pl->ino;
 	op->rule = pl->rule;
 	return 0;
 }
@@ -283,6 +285,8 @@ static int add_place(struct plan *p, const struct places *ps, const struct place
 {
 	enum access around = outer ? outer->access : ACCESS_DENY;
 
+	if (pl->unseen && !strlist_add(&p->absent, pl->path))
+		return no_memory(e);
 	if (pl->absent)
 		return 0; /* the broker keeps it from being made */
 	if (add_alias(p, pl, ps, e) < 0)
@@ -303,10 +307,10 @@ static int add_place(struct plan *p, const struct places *ps, const struct place
 		add_pins(p, outer, pl, e) < 0)
 		return -e->errnum;
 	/*
-	 * A mount on a file goes when the host puts another file in its place: then the broker
-	 * holds.
+	 * A mount goes when the host puts another object in the place of the one it is on: then the
+	 * broker holds. Built-in rules are watched instead (core/guard.h): they are in every plan.
 	 */
-	if (around == ACCESS_WRITE && pl->access < ACCESS_WRITE && !r->discard && !pl->is_dir &&
+	if (around == ACCESS_WRITE && pl->access < ACCESS_WRITE && !r->discard &&
 		!pl->rule->optional) {
 		p->broker = true;
 		if (pl->access == ACCESS_DENY)
@@ -574,7 +578,10 @@ static void judge_stdio(struct plan *p, const struct policy *pol, const struct r
 int namespace_compile(
 	struct plan *ret, const struct policy *pol, const struct request *r, struct err *e)
 {
-	struct plan p = {.tier = TIER_NAMESPACE, .policy = pol, .notes = STRLIST_INIT(64)};
+	struct plan p = {.tier = TIER_NAMESPACE,
+		.policy = pol,
+		.notes = STRLIST_INIT(64),
+		.absent = STRLIST_INIT(PLAN_OPS_MAX)};
 	struct places ps = {0};
 	int rc;
 

@@ -126,6 +126,8 @@ static int add_places(struct plan *p, const struct places *ps, struct err *e)
 			p->broker = true;
 		if (around == ACCESS_WRITE && pl->access == ACCESS_DENY)
 			p->seccomp_flags |= SECCOMP_NOTIFY_READS; /* reads, too, must be judged */
+		if (pl->unseen) /* Landlock would let it be read once the host makes it */
+			p->seccomp_flags |= SECCOMP_NOTIFY_READS;
 		if (pl->absent || pl->access == ACCESS_DENY || pl->access <= around)
 			continue;
 		if (pl->access == ACCESS_WRITE || !pl->is_dir) {
