@@ -30,11 +30,11 @@ enum syscall_class {
 	SC_SOCKETPAIR, /* arg0-1 */
 	SC_SEND_ARG2,  /* sendmsg: flags in arg2; TCP Fast Open connects without Landlock's consent
 			 */
-	SC_SEND_ARG3,   /* sendto, sendmmsg: the same, flags in arg3 */
-	SC_PRLIMIT,     /* arg0: pid; process tier: only our own */
-	SC_PRIORITY,    /* arg0-1: whose; process tier: only the calling thread's */
-	SC_IOPRIO,      /* the same for ioprio_set */
-	SC_SCHED,       /* arg0: whose; process tier: only the caller's own */
+	SC_SEND_ARG3,  /* sendto, sendmmsg: the same, flags in arg3 */
+	SC_PRLIMIT,    /* arg0: pid; process tier: only our own */
+	SC_PRIORITY,   /* arg0-1: whose; process tier: only the calling thread's */
+	SC_IOPRIO,     /* the same for ioprio_set */
+	SC_SCHED,      /* arg0: whose; process tier: only the caller's own */
 
 	/* Judged by tier. */
 	SC_IPC,    /* SysV IPC, POSIX message queues: not in the process tier */

@@ -297,7 +297,8 @@ static int try_tcp(int filtered)
 	}
 	s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	REQUIRE(s >= 0 && connect(s, (struct sockaddr *)&to, sizeof(to)) < 0 && errno == EACCES);
-	REQUIRE(bind(s, (struct sockaddr *)&any, sizeof(any)) < 0 && errno == EACCES);
+	REQUIRE(bind(s, (struct sockaddr *)&any, sizeof(any)) < 0 &&
+		errno == (filtered ? EPERM : EACCES));
 	REQUIRE(!arrives(srv));
 	if (filtered) {
 		/* The two ways that Landlock may not see. */
