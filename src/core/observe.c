@@ -19,6 +19,7 @@
 #include "os/pathcall.h"
 #include "os/uapi.h"
 
+#define SYMLINKS_MAX 40 /* as many as the kernel would follow */
 #ifndef RESOLVE_CACHED
 #define RESOLVE_CACHED 0x20 /* 5.12: only what needs no waiting */
 #endif
@@ -381,9 +382,135 @@ static int looks(const struct observer *o, const struct pathcall *c, struct look
 	}
 }
 
+/* ---- chmod with the set-group-id bit ---- */
+
+/* Names that the supervisor itself may have to answer for, and links that mean something else to it. */
+static bool beyond_us(const char *path)
+{
+	return within("/proc", path) || within("/.croft", path);
+}
+
+/*
+ * O_PATH of the first `n` bytes of the path, no symlink among them but perhaps the last, whose text
+ * then takes its place in the path: -EAGAIN.
+ */
+static int open_part(struct observer *o, char path[PATH_MAX], size_t n)
+{
+	char part[PATH_MAX], rest[PATH_MAX], text[PATH_MAX];
+	struct k_statx st = {0};
+	cleanup_fd int fd = -1;
+	ssize_t len;
+
+	memcpy(part, path, n);
+	part[n] = '\0';
+	fd = open_in(o->root, part + 1, O_NOFOLLOW, RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS);
+	if (fd < 0 || syscall(SYS_statx, fd, "", AT_EMPTY_PATH | K_AT_STATX_DONT_SYNC,
+			      K_STATX_BASIC, &st) < 0)
+		return -errno;
+	if (!S_ISLNK(st.mode))
+		return take_fd(&fd);
+	len = readlinkat(fd, "", text, sizeof(text) - 1);
+	if (len <= 0 || len >= (ssize_t)sizeof(text) - 1)
+		return -ELOOP;
+	text[len] = '\0';
+	snprintf(rest, sizeof(rest), "%s", path + n);
+	path[text[0] == '/' ? 1 : strrchr(part, '/') - part + 1] = '\0';
+	return append(path, text) && append(path, rest) ? -EAGAIN : -ENAMETOOLONG;
+}
+
+/* Follow a path component by component, so that no step waits for ourselves. */
+static int open_by_steps(struct observer *o, char path[PATH_MAX], bool nofollow)
+{
+	for (int hops = 0; hops < SYMLINKS_MAX; hops++) {
+		size_t n = 0;
+		int fd = -EAGAIN;
+
+		while (!beyond_us(path)) {
+			bool last;
+
+			n += 1 + strcspn(path + n + 1, "/");
+			last = path[n] == '\0';
+			if (last && nofollow) {
+				fd = open_in(o->root, path + 1, O_NOFOLLOW,
+					RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS);
+				return fd >= 0 ? fd : -errno;
+			}
+			fd = open_part(o, path, n);
+			if (fd < 0 || last)
+				break;
+			close(fd);
+		}
+		if (fd != -EAGAIN)
+			return fd;
+		if (beyond_us(path))
+			return -EPERM;
+	}
+	return -ELOOP;
+}
+
+/* O_PATH of what the call is about, or -errno. As everywhere here nothing may wait for ourselves. */
+static int chmod_subject(struct observer *o, const struct pathcall *c)
+{
+	pid_t pid = (pid_t)o->notify.req->pid;
+	uint64_t nofollow = c->at_flags & AT_SYMLINK_NOFOLLOW ? O_NOFOLLOW : 0;
+	char text[NOTIFY_STRING_MAX] = "", path[PATH_MAX], link[48];
+	ssize_t n = 0;
+	int fd;
+
+	if (!c->by_fd && (n = notify_read_string(pid, c->path[0], text, sizeof(text))) < 0)
+		return (int)n;
+	if (!c->by_fd && n == 0 && !(c->at_flags & AT_EMPTY_PATH))
+		return -ENOENT;
+	if (n == 0 && c->dfd[0] != AT_FDCWD) {
+		snprintf(link, sizeof(link), "/proc/%d/fd/%d", (int)pid, c->dfd[0]);
+		fd = open(link, O_PATH | O_CLOEXEC);
+		return fd >= 0 ? fd : -EBADF;
+	}
+	learn_root(o, pid);
+	if (o->root < 0 || !absolute(o, pid, c->dfd[0], text, path) || beyond_us(path))
+		return -EPERM;
+	if (!path[1])
+		return -EPERM;
+	fd = open_in(o->root, path + 1, nofollow, RESOLVE_IN_ROOT | RESOLVE_CACHED);
+	if (fd < 0 && (errno == EAGAIN || errno == EINVAL))
+		return open_by_steps(o, path, nofollow);
+	return fd >= 0 ? fd : -errno;
+}
+
+/*
+ * Only a directory may have the bit, and no filter can tell. The call is therefore done here, on the
+ * object that was looked at, with no more right than the caller has: its owner is the user, and the
+ * descriptor carries the sandbox's mount.
+ */
+static int chmod_setgid(struct observer *o, const struct pathcall *c)
+{
+	cleanup_fd int fd = chmod_subject(o, c);
+	mode_t mode = c->mode & 07777;
+	struct k_statx st = {0};
+	char link[32], name[PATH_MAX] = "";
+
+	if (fd < 0)
+		return fd;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	if (readlink(link, name, sizeof(name) - 1) <= 0 || within("/.croft", name) ||
+		syscall(SYS_statx, fd, "", AT_EMPTY_PATH | K_AT_STATX_DONT_SYNC, K_STATX_BASIC,
+			&st) < 0)
+		return -EPERM;
+	if (!S_ISDIR(st.mode)) {
+		if (!ignored(o, name))
+			note(o, &(struct look){0, NOTICE_META, ACCESS_WRITE}, name, true, true);
+		return -EPERM;
+	}
+	if (st.uid != geteuid() || !notify_alive(&o->notify, o->notify.req->id))
+		return -EPERM;
+	if (st.gid != getegid() && geteuid() == 0)
+		mode &= ~(mode_t)S_ISGID; /* as the kernel has it for who is not in the group */
+	return fchmodat(AT_FDCWD, link, mode, 0) < 0 ? -errno : 0;
+}
+
 static void handle(struct observer *o)
 {
-	struct pathcall c;
+	struct pathcall c = {.kind = PATHCALL_KIND_NUM};
 	struct look l[2];
 	int n = 0;
 
@@ -391,11 +518,14 @@ static void handle(struct observer *o)
 	o->notes_n = 0;
 	if (o->notify.req->pid == 0)
 		o->lost++; /* outside our view of processes */
-	else if (pathcall_decode(&c, &o->notify.req->data))
+	else if (pathcall_decode(&c, &o->notify.req->data) && c.kind != PATHCALL_CHMOD)
 		n = looks(o, &c, l);
 	for (int i = 0; i < n; i++)
 		look_at(o, &c, &l[i]);
-	notify_continue(&o->notify, o->notify.req->id);
+	if (c.kind == PATHCALL_CHMOD)
+		notify_answer(&o->notify, o->notify.req->id, 0, -chmod_setgid(o, &c));
+	else
+		notify_continue(&o->notify, o->notify.req->id);
 	for (unsigned i = 0; i < o->notes_n; i++)
 		o->saw(o->arg, &o->note[i]);
 }

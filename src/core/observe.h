@@ -3,10 +3,12 @@
  * Watches write-intent calls of a namespace-tier sandbox from outside, to say what was denied and
  * what was changed.
  *
- * Purpose: diagnosis only. Every call is let through; mounts and Landlock decide. A caller that
- *          races or lies can hide from it or mislead it, and gains nothing else.
+ * Purpose: diagnosis. Every call is let through; mounts and Landlock decide. A caller that
+ *          races or lies can hide from it or mislead it, and gains nothing else. The one exception is
+ *          chmod with the set-group-id bit, where trees are written in place: directories may have
+ *          it, files not, and the observer does the call itself on what it has looked at.
  * Trust:   it runs in the supervisor, outside the sandbox and perhaps as root, on the sandbox's
- *          words. It opens nothing but O_PATH, follows no magic link, and never resolves a path in
+ *          words. It opens nothing but O_PATH, follows no magic link in a path, and never resolves a path in
  *          a way that can wait: the supervisor itself serves the decoy file system, so waiting for
  *          it would be for ever. Reading a caller's memory can wait, too, once there is a file on
  *          that file system that has bytes: its pages can be mapped, and dropped. From then on

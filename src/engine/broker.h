@@ -39,6 +39,7 @@ struct broker {
 	bool metadata_only;
 	const struct outside *outside; /* what the command was given by descriptor */
 	size_t outside_n;
+	bool allow_setid;  /* nothing is written in place: set-id files stay in layers */
 	bool private_root; /* outside is told by its mount, otherwise by its number */
 	bool thread; /* runs in a thread: takes its own descriptor table, umask and cwd first */
 };

@@ -73,7 +73,8 @@ int64_t broker_chmod(struct work *w)
 	if (r < 0)
 		return r;
 	/* A set-id file in the workspace would run as the user for anyone who starts it. */
-	if (w->c.mode & S_ISUID || (w->c.mode & S_ISGID && !S_ISDIR(p.st.st_mode)))
+	if (!w->b->allow_setid &&
+		(w->c.mode & S_ISUID || (w->c.mode & S_ISGID && !S_ISDIR(p.st.st_mode))))
 		return deny_setid(w, NOTICE_META, true, p.name);
 	return changed(
 		w, fchmodat(w->self_fd, fd_name(p.fd, no), w->c.mode & 07777, 0), NOTICE_META, &p);

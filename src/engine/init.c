@@ -172,6 +172,8 @@ static void *broker_main(void *arg)
 		.thread = true,
 		.observe_reads = (s.in->plan->seccomp_flags & SECCOMP_NOTIFY_READS) != 0,
 		.metadata_only = !s.in->plan->broker,
+		.allow_setid =
+			!s.in->plan->broker && !(s.in->plan->seccomp_flags & SECCOMP_NO_SETID),
 		.outside = s.in->outside,
 		.outside_n = s.in->outside_n,
 		.private_root = s.in->enforced.ns_mount};

@@ -2,10 +2,8 @@
 /* Mounts by descriptor: see mount.h. */
 #include "os/mount.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>
@@ -20,8 +18,6 @@
 #define K_AT_RECURSIVE 0x8000u
 #define K_MOVE_MOUNT_F_EMPTY_PATH 0x4u
 #define K_MOVE_MOUNT_T_EMPTY_PATH 0x40u
-#define K_AT_STATX_DONT_SYNC 0x4000u
-#define K_STATX_MNT_ID 0x1000u
 #define K_FSOPEN_CLOEXEC 1u
 #define K_FSMOUNT_CLOEXEC 1u
 #define K_FSCONFIG_SET_FLAG 0u
@@ -138,15 +134,8 @@ int mount_attach(int mount_fd, int target_fd, const char *name, struct err *e)
 
 int mount_id(int fd, uint64_t *ret)
 {
-	/* struct statx, of which older headers lack the end. */
-	struct {
-		uint32_t mask;
-		char before[140];
-		uint64_t mnt_id;
-		char after[104];
-	} x = {0};
+	struct k_statx x = {0};
 
-	static_assert(offsetof(__typeof__(x), mnt_id) == 144 && sizeof(x) == 256, "struct statx");
 	if (syscall(SYS_statx, fd, "", AT_EMPTY_PATH | K_AT_STATX_DONT_SYNC, K_STATX_MNT_ID, &x) <
 		0)
 		return -errno;

@@ -338,17 +338,57 @@ static void check_personality(struct builder *b)
 	answer(b, FAIL(EPERM));
 }
 
-/* Opening to read passes straight; opening to write is a change. */
+#define SET_ID (S_ISUID | S_ISGID)
+
+static void refuse_setid(struct builder *b, unsigned mode_arg)
+{
+	if (!(b->flags & SECCOMP_NO_SETID))
+		return;
+	load_arg(b, mode_arg);
+	answer_if_any_bit(b, SET_ID, FAIL(EPERM));
+}
+
+/* Opening to read passes straight; opening to write is a change. The mode follows the flags. */
 static void check_open(struct builder *b, unsigned arg)
 {
+	bool reads = b->flags & SECCOMP_NOTIFY_READS;
+	size_t not_new;
+
 	load_arg(b, arg);
-	answer_if_any_bit(b, O_PATH_BIT, ALLOW); /* the kernel then ignores the other bits */
-	answer_if_any_bit(b, WRITE_INTENT, change_answer(b->flags));
+	/* With O_PATH the kernel ignores the other bits. */
+	answer_if_any_bit(b, O_PATH_BIT, reads ? NOTIFY : ALLOW);
+	if (b->flags & SECCOMP_NO_SETID) {
+		not_new = emit(b, BPF_JMP | BPF_JSET | BPF_K, 0, 0, O_CREAT | O_TMPFILE_BIT);
+		refuse_setid(b, arg + 1);
+		end_if(b, not_new);
+		load_arg(b, arg);
+	}
+	if (!reads)
+		answer_if_any_bit(b, WRITE_INTENT, change_answer(b->flags));
+	answer(b, reads ? NOTIFY : ALLOW);
+}
+
+static void check_creat(struct builder *b, unsigned arg)
+{
+	refuse_setid(b, arg);
+	answer(b, change_answer(b->flags));
+}
+
+/*
+ * Whether the set-group-id bit is for a file or for a directory, where it means who owns what is
+ * made there, only somebody can tell who looks at the object.
+ */
+static void check_chmod(struct builder *b, unsigned arg)
+{
+	load_arg(b, arg);
+	answer_if_any_bit(b, S_ISUID, FAIL(EPERM));
+	answer_if_any_bit(b, S_ISGID, NOTIFY);
 	answer(b, ALLOW);
 }
 
 static void check_mknod(struct builder *b, unsigned arg)
 {
+	refuse_setid(b, arg);
 	load_arg(b, arg);
 	mask(b, S_IFMT);
 	answer_if_equal(b, S_IFCHR, FAIL(EPERM));
@@ -400,11 +440,22 @@ static enum syscall_class settle(enum syscall_class c, unsigned flags)
 		return alone ? c : SC_ALLOW;
 	case SC_OPEN:
 	case SC_OPENAT:
+		if (flags & SECCOMP_NO_SETID)
+			return c;
 		if (flags & SECCOMP_NOTIFY_READS)
 			return SC_CHANGE;
 		return flags & SECCOMP_NOTIFIES_CHANGES ? c : SC_ALLOW;
 	case SC_OPENAT2:
-		return flags & SECCOMP_NOTIFIES_CHANGES ? SC_ABSENT : SC_ALLOW;
+		return flags & (SECCOMP_NOTIFIES_CHANGES | SECCOMP_NO_SETID) ? SC_ABSENT : SC_ALLOW;
+	case SC_CREAT:
+		if (flags & SECCOMP_NO_SETID)
+			return c;
+		return flags & SECCOMP_NOTIFIES_CHANGES ? SC_CHANGE : SC_ALLOW;
+	case SC_CHMOD:
+	case SC_CHMODAT:
+		if (flags & SECCOMP_NOTIFIES_META)
+			return SC_CHANGE;
+		return flags & SECCOMP_NO_SETID ? c : SC_ALLOW;
 	case SC_CHANGE:
 		return flags & SECCOMP_NOTIFIES_CHANGES ? SC_CHANGE : SC_ALLOW;
 	case SC_META:
@@ -491,6 +542,15 @@ static void check(struct builder *b, enum syscall_class c)
 		break;
 	case SC_OPENAT:
 		check_open(b, 2);
+		break;
+	case SC_CREAT:
+		check_creat(b, 1);
+		break;
+	case SC_CHMOD:
+		check_chmod(b, 1);
+		break;
+	case SC_CHMODAT:
+		check_chmod(b, 2);
 		break;
 	case SC_MKNOD:
 		check_mknod(b, 1);

@@ -27,8 +27,8 @@
  *   BROKER         NOTIFY_WRITES, and metadata by path and by descriptor: chmod*, chown*, utime*,
  *                  setxattr*, removexattr*, the ioctls that set inode flags.
  *   NOTIFY_META    that metadata alone; goes with either of the first two, or by itself.
- * openat2 keeps its flags in memory, so with any of the first three it answers ENOSYS and callers
- * use openat.
+ * openat2 keeps its flags and mode in memory, so with any of the first three, and with NO_SETID, it
+ * answers ENOSYS and callers use openat.
  */
 enum seccomp_flags {
 	SECCOMP_NOTIFY_WRITES = 1 << 0,
@@ -48,10 +48,16 @@ enum seccomp_flags {
 	SECCOMP_NOTIFY_META = 1 << 6,
 	/* The policy names devices: their ioctls are open, and those of file systems closed by type. */
 	SECCOMP_DEVICES = 1 << 7,
+	/*
+	 * No set-user-id and set-group-id files (EPERM), for trees that are written in place; a broker
+	 * sees to that by itself. chmod with the set-group-id bit alone may mean a directory: it is
+	 * notified.
+	 */
+	SECCOMP_NO_SETID = 1 << 8,
 };
 #define SECCOMP_NOTIFIES_CHANGES (SECCOMP_NOTIFY_WRITES | SECCOMP_NOTIFY_READS | SECCOMP_BROKER)
 #define SECCOMP_NOTIFIES_META (SECCOMP_BROKER | SECCOMP_NOTIFY_META)
-#define SECCOMP_NOTIFIES (SECCOMP_NOTIFIES_CHANGES | SECCOMP_NOTIFY_META)
+#define SECCOMP_NOTIFIES (SECCOMP_NOTIFIES_CHANGES | SECCOMP_NOTIFY_META | SECCOMP_NO_SETID)
 
 #define SECCOMP_PROG_MAX 1024
 

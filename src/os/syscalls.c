@@ -143,7 +143,7 @@ const struct syscall_entry syscall_table[] = {
 	/* Paths: changing. */
 	S(truncate, CHANGE), S(renameat, CHANGE), S(renameat2, CHANGE), S(unlinkat, CHANGE),
 	S(linkat, CHANGE), S(symlinkat, CHANGE), S(mkdirat, CHANGE), S(mknodat, MKNODAT),
-	S(fchmod, META), S(fchmodat, META), S(fchmodat2, META), S(fchown, META),
+	S(fchmod, CHMOD), S(fchmodat, CHMODAT), S(fchmodat2, CHMODAT), S(fchown, META),
 	S(fchownat, META), S(utimensat, META), S(setxattr, META), S(lsetxattr, META),
 	S(fsetxattr, META), S(removexattr, META), S(lremovexattr, META), S(fremovexattr, META),
 	S(setxattrat, META), S(removexattrat, META),
@@ -227,10 +227,10 @@ const struct syscall_entry syscall_table[] = {
 
 #ifdef __x86_64__
 	/* Calls that newer architectures never had. */
-	S(open, OPEN), S(creat, CHANGE), S(stat, ALLOW), S(lstat, ALLOW), S(access, ALLOW),
+	S(open, OPEN), S(creat, CREAT), S(stat, ALLOW), S(lstat, ALLOW), S(access, ALLOW),
 	S(readlink, ALLOW), S(getdents, ALLOW), S(rename, CHANGE), S(unlink, CHANGE),
 	S(rmdir, CHANGE), S(link, CHANGE), S(symlink, CHANGE), S(mkdir, CHANGE), S(mknod, MKNOD),
-	S(chmod, META), S(chown, META), S(lchown, META), S(utime, META), S(utimes, META),
+	S(chmod, CHMOD), S(chown, META), S(lchown, META), S(utime, META), S(utimes, META),
 	S(futimesat, META), S(poll, ALLOW), S(select, ALLOW), S(epoll_create, ALLOW),
 	S(epoll_wait, ALLOW), S(eventfd, ALLOW), S(signalfd, ALLOW), S(inotify_init, ALLOW),
 	S(pipe, ALLOW), S(dup2, ALLOW), S(fork, ALLOW), S(vfork, ALLOW), S(getpgrp, ALLOW),

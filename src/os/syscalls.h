@@ -51,6 +51,9 @@ enum syscall_class {
 	SC_CHANGE,  /* makes, removes, renames or truncates by path */
 	SC_MKNOD,   /* CHANGE; mode in arg1: no devices */
 	SC_MKNODAT, /* CHANGE; mode in arg2 */
+	SC_CREAT,   /* CHANGE; mode in arg1: no set-id files, if so asked */
+	SC_CHMOD,   /* META; mode in arg1 */
+	SC_CHMODAT, /* META; mode in arg2 */
 	SC_META,    /* mode, owner, times, extended attributes */
 	SC_EXEC,
 	SC_NUM,

@@ -55,6 +55,23 @@
 #define SECCOMP_IOCTL_NOTIF_SET_FLAGS _IOW('!', 4, uint64_t)
 #endif
 
+/* struct statx, of which older headers lack the end (5.8), or all of it. */
+struct k_statx {
+	uint32_t mask, blksize;
+	uint64_t attributes;
+	uint32_t nlink, uid, gid;
+	uint16_t mode, pad;
+	uint64_t numbers[4]; /* ino, size, blocks, attributes_mask */
+	uint64_t times[8];
+	uint32_t devices[4];
+	uint64_t mnt_id;
+	uint64_t rest[13];
+};
+_Static_assert(sizeof(struct k_statx) == 256, "the kernel's struct statx");
+#define K_STATX_BASIC 0x7ffu
+#define K_STATX_MNT_ID 0x1000u
+#define K_AT_STATX_DONT_SYNC 0x4000u /* ask nobody, a FUSE server least of all */
+
 /* A socket that takes no descriptors (6.16): sending one to it fails. */
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83

@@ -3,9 +3,8 @@
 """F8, F14, F15: what can be done to the host's objects through descriptors that came from outside."""
 import os
 import pty
+import signal
 import socket
-import stat
-import subprocess
 
 import harness
 from harness import check
@@ -224,7 +223,6 @@ def reopen_below_narrower_rule(p):
 @harness.case("F8-odd-descriptor")
 def odd_descriptor(p):
     """A handle on a process or a namespace is refused as a standard descriptor."""
-    import signal
     sleeper = p.popen(["/bin/sleep", "60"])
     try:
         for fd in (os.pidfd_open(sleeper.pid), os.open("/proc/self/ns/net", os.O_RDONLY),

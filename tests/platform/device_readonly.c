@@ -4,13 +4,6 @@
 
 #include <sys/stat.h>
 
-struct k_statx {
-	uint32_t mask;
-	char before[140];
-	uint64_t mnt_id;
-	char after[104];
-};
-
 static uint64_t mount_of(int fd)
 {
 	struct k_statx x = {0};

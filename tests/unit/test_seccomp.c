@@ -61,6 +61,9 @@ static const unsigned all_flags[] = {
 	SECCOMP_NOTIFY_META | SECCOMP_NOTIFY_WRITES,
 	SECCOMP_NOTIFY_META | SECCOMP_NOTIFY_READS | SECCOMP_DEVICES,
 	SECCOMP_PROCESS_TIER | SECCOMP_BROKER | SECCOMP_DEVICES,
+	SECCOMP_NO_SETID,
+	SECCOMP_NO_SETID | SECCOMP_NOTIFY_WRITES,
+	SECCOMP_NO_SETID | SECCOMP_NOTIFY_META | SECCOMP_NOTIFY_READS | SECCOMP_DEVICES,
 };
 
 /* --- the interpreter --- */
@@ -448,6 +451,48 @@ TEST(file_ioctls_are_an_allowlist)
 
 		CHECK_CALLS(calls);
 	}
+}
+
+TEST(no_set_id_files)
+{
+	enum { SETID = SECCOMP_NO_SETID, SEEN = SECCOMP_NO_SETID | SECCOMP_NOTIFY_WRITES };
+	static const struct call calls[] = {
+		{0, SYS_fchmod, {0, 04755}, ALLOW},
+		{SETID, SYS_fchmod, {0, 0755}, ALLOW},
+		{SETID, SYS_fchmod, {0, 01777}, ALLOW},
+		{SETID, SYS_fchmod, {0, HIGH | 04755}, FAIL(EPERM)},
+		{SETID, SYS_fchmod, {0, 02755}, NOTIFY},
+		{SETID, SYS_fchmod, {0, 06755}, FAIL(EPERM)},
+		{SETID, SYS_fchmodat, {0, 04755, 0755}, ALLOW},
+		{SETID, SYS_fchmodat, {0, 0, 04755}, FAIL(EPERM)},
+		{SEEN, SYS_fchmodat2, {0, 0, 04000, 0x1000}, FAIL(EPERM)},
+		{SETID | SECCOMP_NOTIFY_META, SYS_fchmod, {0, 04755}, NOTIFY},
+		{SETID, SYS_openat, {0, 0, O_WRONLY, 04755}, ALLOW},
+		{SETID, SYS_openat, {0, 0, O_WRONLY | O_CREAT, 0755}, ALLOW},
+		{SETID, SYS_openat, {0, 0, O_RDONLY | O_CREAT, 04755}, FAIL(EPERM)},
+		{SETID, SYS_openat, {0, 0, O_WRONLY | O_CREAT, HIGH | 02644}, FAIL(EPERM)},
+		{SETID, SYS_openat, {0, 0, O_TMPFILE | O_RDWR, 04755}, FAIL(EPERM)},
+		{SETID, SYS_openat, {0, 0, O_PATH_KERNEL | O_CREAT, 04755}, ALLOW},
+		{SEEN, SYS_openat, {0, 0, O_WRONLY | O_CREAT, 0644}, NOTIFY},
+		{SEEN, SYS_openat, {0, 0, O_WRONLY | O_CREAT, 04644}, FAIL(EPERM)},
+		{SETID | SECCOMP_NOTIFY_READS, SYS_openat, {0, 0, O_RDONLY}, NOTIFY},
+		{SETID | SECCOMP_NOTIFY_READS, SYS_openat, {0, 0, O_CREAT, 04644}, FAIL(EPERM)},
+		{SETID, SYS_openat2, {0}, FAIL(ENOSYS)},
+		{SETID, SYS_mknodat, {0, 0, S_IFREG | 04755}, FAIL(EPERM)},
+		{SETID, SYS_mknodat, {0, 0, S_IFIFO | 0644}, ALLOW},
+		{SETID, SYS_mkdirat, {0, 0, 02755}, ALLOW},
+#ifdef __x86_64__
+		{SETID, SYS_chmod, {0, 04755}, FAIL(EPERM)},
+		{SETID, SYS_chmod, {0, 02755}, NOTIFY},
+		{SETID, SYS_creat, {0, 04755}, FAIL(EPERM)},
+		{SETID, SYS_creat, {0, 0755}, ALLOW},
+		{SETID, SYS_open, {0, O_CREAT, 02755}, FAIL(EPERM)},
+		{SETID, SYS_open, {0, O_RDONLY, 02755}, ALLOW},
+		{SETID, SYS_mknod, {0, S_IFREG | 02755}, FAIL(EPERM)},
+#endif
+	};
+
+	CHECK_CALLS(calls);
 }
 
 TEST(no_leases_and_no_directory_signals)

@@ -544,6 +544,16 @@ static bool in_writable_bind(const struct plan *p, const char *name)
 	return false;
 }
 
+/* Is any tree of the host's written in place? */
+static bool writes_in_place(const struct plan *p)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (p->ops[i].kind == PLAN_BIND && p->ops[i].access == ACCESS_WRITE &&
+			!p->ops[i].staged)
+			return true;
+	return false;
+}
+
 /*
  * A standard descriptor is opened again through the host's own mount (/proc/self/fd/0), and what
  * Landlock grants in a writable tree holds there also where a narrower rule is kept by a mount. A
@@ -606,6 +616,8 @@ int namespace_compile(
 	}
 	if (pol->devices.n)
 		p.seccomp_flags |= SECCOMP_DEVICES;
+	if (!p.broker && writes_in_place(&p))
+		p.seccomp_flags |= SECCOMP_NO_SETID;
 	if (p.broker)
 		p.seccomp_flags |= SECCOMP_BROKER;
 	else if (pol->observe != OBSERVE_OFF)
