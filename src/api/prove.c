@@ -31,7 +31,7 @@ static int execute_cell(void *arg, const struct prove_cell *cell, char *why, siz
 		.set = cell->set};
 	struct croft_env_options eo = {0};
 	struct croft_input in = {
-		.argv = cell->argv, .fd = {-1, cell->stdout_fd, -1}, .label = "prove"};
+		.argv = cell->argv, .fd = {cell->stdin_fd, cell->stdout_fd, -1}, .label = "prove"};
 	struct croft *c = croft_new();
 	struct croft_policy *p = NULL;
 	struct croft_env *e = NULL;

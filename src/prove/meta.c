@@ -188,6 +188,86 @@ static enum probe_result f14_handle_outside(const struct probe_args *a, struct b
 	return tally_end(&t);
 }
 
+/* Standard input came from outside, and with it the mount that it was opened through. */
+static enum probe_result f14_given(const struct probe_args *a, struct buf *detail)
+{
+	struct tally t = tally_start(a, detail);
+	static const char link[] = "/proc/self/fd/0";
+	int flags = 0;
+
+	tally_try(&t, fchmod(STDIN_FILENO, 0640), "fchmod");
+	tally_try(&t, chmod(link, 04755), "chmod set-user-id /proc/self/fd");
+	tally_try(&t, syscall(SYS_fchmodat2, STDIN_FILENO, "", 0644, AT_EMPTY_PATH), "fchmodat2");
+	tally_try(&t, fchown(STDIN_FILENO, getuid(), getgid()), "fchown");
+	tally_try(&t, chown(link, getuid(), getgid()), "chown /proc/self/fd");
+	tally_try(&t, futimens(STDIN_FILENO, epoch), "futimens");
+	tally_try(&t, utimensat(AT_FDCWD, link, epoch, 0), "utimensat /proc/self/fd");
+	tally_try(&t, fsetxattr(STDIN_FILENO, "user.croft", "1", 1, 0), "fsetxattr");
+	tally_try(&t, setxattr("/dev/fd/0", "user.croft", "1", 1, 0), "setxattr /dev/fd");
+	tally_try(&t, fremovexattr(STDIN_FILENO, "user.croft"), "fremovexattr");
+	if (ioctl(STDIN_FILENO, FS_IOC_GETFLAGS, &flags) == 0)
+		tally_try(&t, ioctl(STDIN_FILENO, FS_IOC_SETFLAGS, &flags), "FS_IOC_SETFLAGS");
+	tally_try(&t, truncate(link, 0), "truncate /proc/self/fd");
+	return tally_end(&t);
+}
+
+/* What a descriptor opened for reading still lets a file be asked to do. */
+static enum probe_result f14_ask(const struct probe_args *a, struct buf *detail)
+{
+	struct tally t = tally_start(a, detail);
+	cleanup_fd int fd = open("frozen/file", O_RDONLY | O_CLOEXEC);
+	long version = 0;
+
+	if (fd < 0)
+		return probe_skip(detail, "the read-only file cannot be opened here");
+	tally_try(&t, fcntl(fd, F_SETLEASE, F_RDLCK), "lease for reading");
+	fcntl(fd, F_SETLEASE, F_UNLCK);
+	if (ioctl(fd, FS_IOC_GETVERSION, &version) == 0)
+		tally_try(&t, ioctl(fd, FS_IOC_SETVERSION, &version), "FS_IOC_SETVERSION");
+	return tally_end(&t);
+}
+
+static enum probe_result f14_device(const struct probe_args *a, struct buf *detail)
+{
+	static const char *const nodes[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/urandom"};
+	struct tally t = tally_start(a, detail);
+
+	for (size_t i = 0; i < ARRAY_SIZE(nodes); i++) {
+		cleanup_fd int fd = open(nodes[i], O_RDWR | O_CLOEXEC);
+		struct stat st;
+
+		if (fd < 0 || fstat(fd, &st) < 0)
+			continue;
+		/* To what they are: the control runs on the machine's own nodes. */
+		tally_root(&t, chmod(nodes[i], st.st_mode & 07777), "chmod %s", nodes[i]);
+		tally_root(&t, fchmod(fd, st.st_mode & 07777), "fchmod %s", nodes[i]);
+		tally_root(&t, fchown(fd, st.st_uid, st.st_gid), "fchown %s", nodes[i]);
+		tally_try(&t, futimens(fd, NULL), "futimens %s", nodes[i]);
+	}
+	return tally_end(&t);
+}
+
+/* A set-id file in the workspace would run as the user for anybody who starts it. */
+static enum probe_result f15_setid(const struct probe_args *a, struct buf *detail)
+{
+	struct tally t = tally_start(a, detail);
+	cleanup_fd int plain = open("setid-plain", O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+	int fd;
+
+	if (plain < 0)
+		return probe_skip(detail, "the workspace cannot be written here");
+	tally_try(&t, chmod("setid-plain", 04755), "chmod set-user-id");
+	tally_try(&t, chmod("setid-plain", 02755), "chmod set-group-id");
+	tally_try(&t, fchmod(plain, 04755), "fchmod set-user-id");
+	tally_try(&t, fchmod(plain, 02755), "fchmod set-group-id");
+	tally_try(&t, syscall(SYS_fchmodat2, plain, "", 06755, AT_EMPTY_PATH), "fchmodat2");
+	fd = open("setid-open", O_WRONLY | O_CREAT | O_CLOEXEC, 04755);
+	tally_try(&t, fd, "open");
+	close_fd(&fd);
+	tally_try(&t, mknod("setid-node", S_IFREG | 04755, 0), "mknod");
+	return tally_end(&t);
+}
+
 static const struct probe probes[] = {
 	{"F14", "F14-path", "change, rename, truncate or remove protected files", PROBE_BOTH,
 		f14_path, .rules = RULES_INNER},
@@ -199,5 +279,13 @@ static const struct probe probes[] = {
 		.rules = RULES_INNER},
 	{"F14", "F14-handle-outside", "change files outside by O_PATH descriptor", PROBE_BOTH,
 		f14_handle_outside, .outside = true, .rules = RULES_EITHER},
+	{"F14", "F14-given", "change a file that is standard input", PROBE_BOTH, f14_given,
+		.rules = RULES_EITHER, .given = "outside/victim.txt"},
+	{"F14", "F14-ask", "leases and ioctls on a file that can only be read", PROBE_BOTH, f14_ask,
+		.rules = RULES_INNER},
+	{"F14", "F14-device", "change the host's device nodes", PROBE_BOTH, f14_device,
+		.rules = RULES_EITHER},
+	{"F15", "F15-set-id", "make set-id files in the workspace", PROBE_BOTH, f15_setid,
+		.rules = RULES_EITHER},
 };
 const struct probe_family probes_meta = {probes, ARRAY_SIZE(probes)};

@@ -64,6 +64,7 @@ struct probe {
 	enum probe_rules rules;
 	const char *set[4]; /* policy settings it needs, "limits.pids=64" */
 	const char *limit;  /* the limit it tests: "memory", "pids", "disk" */
+	const char *given;  /* bait that it gets as standard input, opened for reading */
 };
 
 struct probe_family {
@@ -135,6 +136,7 @@ struct prove_cell {
 	const char *const *read;
 	const char *const *deny;
 	const char *const *set;
+	int stdin_fd; /* -1: none */
 	int stdout_fd;
 };
 

@@ -228,7 +228,7 @@ static void runner(struct prove *p, const struct probe *probe, bool inner, int o
 	char text[4200], work[512], why[1024] = "";
 	struct prove_cell cell;
 	size_t sets = 0;
-	int rc;
+	int rc, given = -1;
 
 	lay_environment(p);
 	snprintf(work, sizeof(work), "%s/work", p->dir);
@@ -257,7 +257,15 @@ static void runner(struct prove *p, const struct probe *probe, bool inner, int o
 		!terminate(&rd, read_list, ARRAY_SIZE(read_list)) ||
 		!terminate(&dn, deny, ARRAY_SIZE(deny)))
 		_exit(125);
+	if (probe->given) {
+		snprintf(text, sizeof(text), "%s/%s", p->dir, probe->given);
+		given = open(text, O_RDONLY | O_CLOEXEC);
+		if (given < 0)
+			_exit(125);
+	}
 	if (p->control) {
+		if (given >= 0)
+			dup2(given, STDIN_FILENO);
 		dup2(out, STDOUT_FILENO);
 		execv(p->exe, (char *const *)argv);
 		_exit(125);
@@ -268,6 +276,7 @@ static void runner(struct prove *p, const struct probe *probe, bool inner, int o
 		.read = read_list,
 		.deny = deny,
 		.set = set,
+		.stdin_fd = given,
 		.stdout_fd = out};
 	rc = p->o->execute(p->o->arg, &cell, why, sizeof(why));
 	(void)!write(why_fd, why, strlen(why));
