@@ -139,7 +139,7 @@ int croft_env_status(struct croft *c, const char *name, enum croft_format f, cha
 	c->err = ERR_INIT;
 	env_init(&v);
 	if (env_open(&v, name, ENV_LOCK_READ, &c->err) < 0 ||
-		env_changes(&v, &ch, false, &c->err) < 0)
+		env_look(&v, &ch, false, &c->err) < 0)
 		return -c->err.errnum;
 	if (f == CROFT_JSON)
 		env_report_json(&v, &ch, &b);

@@ -32,7 +32,8 @@ void compare_done(struct comparison *c)
 /* Would it be part of a tree? */
 static bool counts(const struct change *x)
 {
-	return !(x->flags & (CHANGE_REFUSED | CHANGE_EMPTY_DIR | CHANGE_IGNORED));
+	return !(x->flags &
+		 (CHANGE_REFUSED | CHANGE_EMPTY_DIR | CHANGE_IGNORED | CHANGE_NOT_READ));
 }
 
 /* ---- one environment ---- */
@@ -65,7 +66,7 @@ static int load_env(struct compare_env *x, const char *name, char **ret_dir, str
 	int r = env_open(&v, name, ENV_LOCK_READ, e);
 
 	if (r == 0)
-		r = env_changes(&v, &x->changes, true, e);
+		r = env_look(&v, &x->changes, true, e);
 	if (r == 0)
 		r = review_context(&v, &x->deeds, NULL, e);
 	if (r < 0)

@@ -32,6 +32,10 @@ static void show_env(const struct compare_env *x, int width, struct buf *out)
 /* What stands out about one, below the table. */
 static void show_notes(const struct compare_env *x, struct buf *out)
 {
+	if (x->changes.unnamed)
+		buf_addf(out, "%s: %llu file%s too large to look at and not compared\n", x->name,
+			(unsigned long long)x->changes.unnamed,
+			x->changes.unnamed == 1 ? " is" : "s are");
 	if (x->refused)
 		buf_addf(out, "%s: %zu path%s refused and cannot land\n", x->name, x->refused,
 			x->refused == 1 ? " is" : "s are");
@@ -105,7 +109,8 @@ static void json_env(struct json *j, const struct compare_env *x)
 	json_object(j, NULL);
 	json_str(j, "name", x->name);
 	json_str(j, "start", oid_hex(&x->changes.start_tree).s);
-	json_str(j, "tree", oid_hex(&x->changes.tree).s);
+	json_str(j, "tree", x->changes.unnamed ? NULL : oid_hex(&x->changes.tree).s);
+	json_uint(j, "not_read", x->changes.unnamed);
 	json_uint(j, "files", x->files);
 	if (x->counted) {
 		json_uint(j, "additions", x->added);

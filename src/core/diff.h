@@ -17,6 +17,8 @@
 #define DIFF_PATCH_MAX (256u << 20)
 #define DIFF_TEXT_MAX (1024u << 20)
 #define DIFF_PATHS_MAX 1024u
+#define DIFF_SHOW_MAX_B ((uint64_t)8 << 20) /* larger files are not shown line by line */
+#define DIFF_WITHOUT_MAX 4096u              /* paths that git is told to leave out */
 /* With more files than this, lines are not counted for --stat: that would read every file. */
 #define DIFF_STAT_MAX 20000u
 
@@ -27,9 +29,14 @@ struct diff_query {
 	struct oid from, to; /* trees there */
 	enum diff_what what;
 	bool no_renames;
+	bool small;               /* the caller knows that no file came or went that is large */
 	const char *const *paths; /* NULL-terminated, literal; NULL: all */
+	const struct strlist *without; /* these are left out, and not listed; or NULL */
 };
-/* NAMES reads no file; STAT counts lines; HUNKS has them. Files too large to show are `binary`. */
+/*
+ * NAMES reads no file; STAT counts lines; HUNKS has them. Files too large to show are `binary`, and not
+ * read: git would hold one that came or went, or looks like another that did, in memory.
+ */
 int tree_diff_get(struct tree_diff *ret, const struct diff_query *q, struct err *e);
 /* Fill old_size and new_size of binary files. */
 int tree_diff_sizes(struct tree_diff *d, const char *git_dir, struct err *e);
@@ -43,6 +50,7 @@ struct diff {
 	struct changes changes;
 	struct tree_diff tree;
 	struct strlist paths;    /* asked for; none: all */
+	struct strlist not_read; /* paths of changes that are NOT_READ */
 	uint64_t added, deleted; /* of text files */
 	bool counted;
 };

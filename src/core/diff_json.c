@@ -140,6 +140,7 @@ static void json_apart(struct json *j, const struct diff *d, const char *key, un
 		json_oid(j, "old", &x->old);
 		json_oid(j, "new", &x->new);
 		json_uint(j, "size", x->size);
+		json_uint(j, "size_on_disk", x->disk_b);
 		json_flags(j, x->flags);
 		json_end(j);
 	}
@@ -157,13 +158,15 @@ void diff_json(const struct diff *d, struct buf *out)
 	if (d->since)
 		json_str(&j, "since_review", d->since_time);
 	json_oid(&j, "start", &d->from);
-	json_oid(&j, "tree", &d->to);
+	/* A tree without the files that were not read is none that could be asked to land. */
+	json_oid(&j, "tree", d->changes.unnamed ? &(struct oid){0} : &d->to);
 	json_array(&j, "files");
 	for (size_t i = 0; i < d->tree.n; i++)
 		json_file(&j, d, &d->tree.v[i]);
 	json_end(&j);
 	json_apart(&j, d, "refused", CHANGE_REFUSED);
 	json_apart(&j, d, "empty_directories", CHANGE_EMPTY_DIR);
+	json_apart(&j, d, "not_read", CHANGE_NOT_READ);
 	json_uint(&j, "ignored", d->changes.ignored);
 	json_object(&j, "totals");
 	json_uint(&j, "files", d->tree.n);

@@ -222,6 +222,39 @@ static void show_refused(const struct diff *d, bool color, struct buf *out)
 	}
 }
 
+/* What this would have cost is somebody else's choice: said with sizes, and that it was not read. */
+static void show_not_read(const struct diff *d, bool color, struct buf *out)
+{
+	bool head = false;
+
+	for (size_t i = 0; i < d->changes.n; i++) {
+		const struct change *x = &d->changes.v[i];
+
+		if (!(x->flags & CHANGE_NOT_READ) || !diff_selects(&d->paths, x->path))
+			continue;
+		if (!head) {
+			paint(out, color, WARN);
+			buf_adds(out, "These were not read (more than ");
+			diff_size(ENV_LOOK_MAX_B, out);
+			buf_adds(out, " in all); they land all the same:\n");
+			paint(out, color, PLAIN);
+			head = true;
+		}
+		buf_addf(out, "  %c ", !x->old_mode ? 'A' : !x->new_mode ? 'D' : 'M');
+		str_show(out, x->path, strlen(x->path));
+		buf_addf(out, "   %s, ", kind_of(x->new_mode ? x->new_mode : x->old_mode));
+		diff_size(x->size, out);
+		if (x->disk_b < x->size) {
+			buf_adds(out, ", of which ");
+			diff_size(x->disk_b, out);
+			buf_adds(out, " are on the disk and the rest is a hole");
+		}
+		if (x->flags & CHANGE_RUNS)
+			buf_addf(out, "   runs on your machine: %s", x->runs);
+		buf_addc(out, '\n');
+	}
+}
+
 static void show_left_out(const struct diff *d, struct buf *out)
 {
 	bool head = false;
@@ -246,6 +279,8 @@ static void show_left_out(const struct diff *d, struct buf *out)
 static void show_totals(const struct diff *d, struct buf *out)
 {
 	buf_addf(out, "%s: %zu file%s changed", d->name, d->tree.n, d->tree.n == 1 ? "" : "s");
+	if (d->changes.unnamed)
+		buf_addf(out, ", %llu not read", (unsigned long long)d->changes.unnamed);
 	if (d->counted && d->tree.n)
 		buf_addf(out, ", %llu line%s added, %llu removed", (unsigned long long)d->added,
 			d->added == 1 ? "" : "s", (unsigned long long)d->deleted);
@@ -280,6 +315,7 @@ void diff_text(const struct diff *d, bool color, struct buf *out)
 	show_totals(d, out);
 	for (size_t i = 0; i < d->tree.n; i++)
 		list_line(d, &d->tree.v[i], color, out);
+	show_not_read(d, color, out);
 	show_refused(d, color, out);
 	show_runs(d, color, out);
 	show_left_out(d, out);

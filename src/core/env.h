@@ -158,6 +158,13 @@ int env_undo_layers(struct env *v, struct err *e);
  */
 int env_changes(struct env *v, struct changes *ret, bool write, struct err *e);
 /*
+ * The same to look at: a file of zeros costs a sandbox nothing, so contents beyond ENV_LOOK_MAX_B, those
+ * aside that were named before, are not read. They are marked, counted in ret->unnamed, and ret->tree is
+ * without them: not a tree to land.
+ */
+#define ENV_LOOK_MAX_B ((uint64_t)256 << 20)
+int env_look(struct env *v, struct changes *ret, bool write, struct err *e);
+/*
  * The same, only named, and on the disk afterwards with what was written to its .git after `since`: the
  * overlay itself syncs nothing. (Ignored directories are not evidence and take their chance.) Nobody should
  * have to wait for a record: contents beyond ENV_SETTLE_MAX_B, those aside that were named before, are left

@@ -3,9 +3,9 @@
  * Removing environments, and reclaiming what no record names.
  *
  * gc takes only what is provably of no use: environments whose work was discarded longer ago than the
- * undo lasts, or landed and unchanged since; layers, bases and temporary directories that no record
- * names and that no process holds. A record that cannot be read stops it: what that one names is
- * unknown.
+ * undo lasts, or landed and unchanged since; layers, bases, temporary directories and objects of the
+ * stores that no record names and that no process holds. A record that cannot be read stops it: what
+ * that one names is unknown.
  */
 #include "core/env_gc.h"
 
@@ -139,7 +139,7 @@ static bool has_work(struct env *v)
 
 	if (v->state == ENV_LANDED) /* an exec afterwards makes it open again */
 		return false;
-	if (env_changes(v, &c, false, &ignored) < 0)
+	if (env_look(v, &c, false, &ignored) < 0)
 		return true; /* when in doubt, yes */
 	return c.n > 0;
 }
@@ -267,7 +267,7 @@ static bool is_finished(struct env *v)
 		return false;
 	if (timegm(&tm) + LAND_UNDO_DAYS * 86400 > time(NULL))
 		return false;
-	return env_changes(v, &c, false, &ignored) == 0 && c.n == 0;
+	return env_look(v, &c, false, &ignored) == 0 && c.n == 0;
 }
 
 static int finish(const char *name, bool dry_run, struct gc_report *ret)
@@ -335,6 +335,8 @@ int env_gc(struct gc_report *ret, bool dry_run, struct err *e)
 		r = base_sweep(state, base_used, &n, dry_run, e);
 		ret->bases = r > 0 ? (uint64_t)r : 0;
 		r = MIN_OF(r, 0);
+		if (r == 0)
+			r = gc_stores(&ret->objects, state, GC_GRACE_S, dry_run, e);
 	}
 	named_done(&n);
 	return r;

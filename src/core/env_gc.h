@@ -7,10 +7,12 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "core/env_gc_store.h"
 
 struct gc_report {
 	struct strlist envs; /* removed: landed, or discarded long enough ago */
 	uint64_t layers, bases, leftovers;
+	struct gc_objects objects; /* of the stores */
 };
 
 void gc_report_done(struct gc_report *r);

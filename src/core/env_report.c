@@ -89,7 +89,8 @@ static void json_changes(struct json *j, const struct changes *c)
 	json_uint(j, "refused", n.refused);
 	json_uint(j, "runs_on_host", n.runs);
 	json_oid(j, "start_tree", &c->start_tree);
-	json_oid(j, "tree", &c->tree);
+	json_oid(j, "tree", c->unnamed ? &(struct oid){0} : &c->tree);
+	json_uint(j, "not_read", c->unnamed);
 	json_end(j);
 }
 
@@ -181,6 +182,8 @@ static void show_paths(const struct changes *c, struct buf *out)
 
 		buf_addf(out, "  %c ", !x->old_mode ? 'A' : !x->new_mode ? 'D' : 'M');
 		str_show_all(out, x->path);
+		if (x->flags & CHANGE_NOT_READ)
+			buf_adds(out, "   not read: too large to look at");
 		if (runs)
 			buf_addf(out, "   runs on your machine: %s", runs);
 		for (unsigned f = 1; f <= CHANGE_RUNS; f <<= 1)
@@ -200,6 +203,8 @@ static const char *next_step(const struct env *v, const struct changes *c)
 		return "it has landed; croft revert takes it back out";
 	if (oid_is_none(&v->review.tree))
 		return "see it with croft diff, walk it with croft review";
+	if (c->unnamed)
+		return "some of it was not read; croft apply and croft review read all of it";
 	if (!oid_eq(&v->review.tree, &c->tree))
 		return "it changed since it was reviewed: croft diff --since-review";
 	return "it was reviewed: croft apply lands what was accepted";
@@ -338,6 +343,9 @@ void env_report_gc(const struct gc_report *g, const struct strlist *notes, bool 
 		json_uint(&j, "layers", g->layers);
 		json_uint(&j, "bases", g->bases);
 		json_uint(&j, "leftovers", g->leftovers);
+		json_uint(&j, "objects", g->objects.n);
+		json_uint(&j, "objects_b", g->objects.size_b);
+		json_uint(&j, "stores_left", g->objects.left);
 		json_end(&j);
 		buf_addc(out, '\n');
 		return;
@@ -347,7 +355,12 @@ void env_report_gc(const struct gc_report *g, const struct strlist *notes, bool 
 	for (size_t i = 0; i < g->envs.n; i++)
 		buf_addf(out, "environment %s %s\n", g->envs.v[i],
 			dry_run ? "would be removed" : "removed");
-	buf_addf(out, "%llu layers, %llu bases, %llu leftovers%s\n", (unsigned long long)g->layers,
-		(unsigned long long)g->bases, (unsigned long long)g->leftovers,
+	buf_addf(out, "%llu layers, %llu bases, %llu leftovers, %llu objects (%llu KB)%s\n",
+		(unsigned long long)g->layers, (unsigned long long)g->bases,
+		(unsigned long long)g->leftovers, (unsigned long long)g->objects.n,
+		(unsigned long long)(g->objects.size_b >> 10),
 		dry_run ? " would be reclaimed" : " reclaimed");
+	if (g->objects.left)
+		buf_addf(out, "%llu stores cannot be read as a whole and keep all they have\n",
+			(unsigned long long)g->objects.left);
 }

@@ -222,10 +222,14 @@ static int scan_copied(struct env *v, struct scan *s, struct changes *ret, struc
 	return scan_copy(ret, s, fd, e);
 }
 
-/* settle: see env_settle(). */
+enum how { HOW_ALL, HOW_LOOK, HOW_SETTLE };
+
 static int changes_in(
-	struct env *v, struct git_store *store, struct changes *ret, bool settle, struct err *e)
+	struct env *v, struct git_store *store, struct changes *ret, enum how how, struct err *e)
 {
+	static const uint64_t max_b[] = {
+		[HOW_LOOK] = ENV_LOOK_MAX_B, [HOW_SETTLE] = ENV_SETTLE_MAX_B};
+
 	cleanup_treemap struct treemap *own = NULL;
 	cleanup_fd int live = -1;
 	struct scan s = {.repo = &v->repo,
@@ -233,8 +237,9 @@ static int changes_in(
 		.live_fd = -1,
 		.cache_fd = v->dir_fd,
 		.cache_name = "stat-cache",
-		.name_max_b = settle ? ENV_SETTLE_MAX_B : 0,
-		.sync = settle};
+		.name_max_b = max_b[how],
+		.part = how == HOW_LOOK,
+		.sync = how == HOW_SETTLE};
 	int r;
 
 	if (v->kind == ENV_LIVE) {
@@ -255,18 +260,18 @@ static int changes_in(
 }
 
 /* write: many objects become one pack, which is complete before anybody is told its names. */
-static int changes_of(struct env *v, struct changes *ret, bool write, bool settle, struct err *e)
+static int changes_of(struct env *v, struct changes *ret, bool write, enum how how, struct err *e)
 {
 	struct git_store store = {.objects_fd = -1, .hash = v->repo.hash};
 	int r;
 
 	if (!write)
-		return changes_in(v, &store, ret, settle, e);
+		return changes_in(v, &store, ret, how, e);
 	if ((r = repo_store(&v->repo, &store, e)) < 0)
 		return r;
 	r = git_pack_begin(&store, e);
 	if (r == 0)
-		r = changes_in(v, &store, ret, settle, e);
+		r = changes_in(v, &store, ret, how, e);
 	if (r == 0)
 		r = git_pack_end(&store, e);
 	git_pack_drop(&store);
@@ -276,7 +281,12 @@ static int changes_of(struct env *v, struct changes *ret, bool write, bool settl
 
 int env_changes(struct env *v, struct changes *ret, bool write, struct err *e)
 {
-	return changes_of(v, ret, write, false, e);
+	return changes_of(v, ret, write, HOW_ALL, e);
+}
+
+int env_look(struct env *v, struct changes *ret, bool write, struct err *e)
+{
+	return changes_of(v, ret, write, HOW_LOOK, e);
 }
 
 struct settle {
@@ -304,7 +314,7 @@ int env_settle(struct env *v, const struct timespec *since, struct changes *ret,
 {
 	struct settle s = {.git = -1, .since = since};
 	cleanup_fd int top = -1, git = -1;
-	int r = changes_of(v, ret, false, true, e);
+	int r = changes_of(v, ret, false, HOW_SETTLE, e);
 
 	if (r < 0 || v->kind == ENV_COPY)
 		return r;

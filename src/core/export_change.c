@@ -27,7 +27,10 @@ int export_patch(const struct repo *r, const struct oid_hex *from, const struct 
 {
 	const char *argv[] = {"diff-tree", "-r", "-p", "--binary", "--full-index", "--no-renames",
 		"--no-ext-diff", "--no-textconv", from->s, to->s, "--", NULL};
-	struct git_run run = {.argv = argv, .git_dir = r->store, .out_fd = fd};
+	struct git_run run = {.argv = argv,
+		.git_dir = r->store,
+		.out_fd = fd,
+		.data_max_b = GIT_PATCH_DATA_MAX_B};
 
 	return git_run(&run, e);
 }
@@ -81,10 +84,12 @@ static int take_lists(
 
 static int compare(const struct repo *r, struct export_change *c, struct err *e)
 {
-	const char *argv[] = {"diff-tree", "-r", "-z", "--raw", "--numstat", "--no-renames",
-		"--no-ext-diff", "--no-textconv", c->from.s, c->to.s, "--", NULL};
+	const char *argv[] = {"-c", "core.bigFileThreshold=8m", "diff-tree", "-r", "-z", "--raw",
+		"--numstat", "--no-renames", "--no-ext-diff", "--no-textconv", c->from.s, c->to.s,
+		"--", NULL};
 	cleanup_buf struct buf out = BUF_INIT(LIST_MAX_B);
-	struct git_run run = {.argv = argv, .git_dir = r->store, .out = &out};
+	struct git_run run = {
+		.argv = argv, .git_dir = r->store, .out = &out, .data_max_b = GIT_SHOW_DATA_MAX_B};
 	int x = git_run(&run, e);
 
 	return x < 0 ? x : take_lists(r, c, &out, e);

@@ -121,7 +121,7 @@ void tree_diff_done(struct tree_diff *d)
 	*d = (struct tree_diff){.text = {.max = d->text.max}};
 }
 
-static struct diff_file *add_file(struct tree_diff *d)
+struct diff_file *tree_diff_add(struct tree_diff *d)
 {
 	if (d->n >= HUNKS_FILES_MAX)
 		return NULL;
@@ -142,7 +142,7 @@ static struct diff_file *add_file(struct tree_diff *d)
 /* ":100644 100755 OLD NEW M\0path\0", or R with two paths. */
 static void raw_entry(struct reader *r, struct tree_diff *d)
 {
-	struct diff_file *f = add_file(d);
+	struct diff_file *f = tree_diff_add(d);
 	size_t n = 0;
 	const char *status;
 

@@ -52,6 +52,8 @@ struct tree_diff {
 	uint64_t shown_max; /* files larger than this have no hunks */
 };
 
+/* One more, all zeros but for unknown sizes; NULL: too many, or out of memory. */
+struct diff_file *tree_diff_add(struct tree_diff *d);
 void tree_diff_done(struct tree_diff *d);
 #define cleanup_tree_diff __attribute__((cleanup(tree_diff_done)))
 

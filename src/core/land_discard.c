@@ -8,10 +8,11 @@
 #include "core/land_impl.h"
 #include "ledger/predicate.h"
 
-static int note_discard(struct env *v, const struct oid *tree, bool undone, struct err *e)
+/* The tree is named when all of it was read; nobody waits for what is thrown away. */
+static int note_discard(struct env *v, const struct changes *c, bool undone, struct err *e)
 {
 	cleanup_buf struct buf b = BUF_INIT(4096);
-	struct oid_hex hex = oid_hex(tree);
+	struct oid_hex hex = c->unnamed ? (struct oid_hex){""} : oid_hex(&c->tree);
 	const struct predicate_member m[] = {
 		{"outcome", undone ? "brought back" : "discarded"}, {"tree", hex.s}};
 	struct ledger_event ev = {.kind = EVENT_DISCARDED,
@@ -19,11 +20,11 @@ static int note_discard(struct env *v, const struct oid *tree, bool undone, stru
 		.env_name = v->name,
 		.predicate_type = PREDICATE_EVENT,
 		.subjects = {{.name = "tree", .algorithm = "gitTree", .value = hex.s}},
-		.subjects_n = 1,
+		.subjects_n = c->unnamed ? 0 : 1,
 		.title = undone ? "bring back what was discarded" : "discard what is staged"};
 
 	env_now(&ev.time);
-	predicate_plain(m, ARRAY_SIZE(m), &b);
+	predicate_plain(m, c->unnamed ? 1 : ARRAY_SIZE(m), &b);
 	ev.predicate = buf_str(&b);
 	return b.failed ? land_no_memory(e) : env_event(v, &ev, e);
 }
@@ -33,12 +34,12 @@ int land_discard(struct env *v, struct err *e)
 	cleanup_changes struct changes c = {0};
 	int rc;
 
-	if ((rc = land_tip(v, e)) < 0 || (rc = env_changes(v, &c, false, e)) < 0)
+	if ((rc = land_tip(v, e)) < 0 || (rc = env_look(v, &c, false, e)) < 0)
 		return rc;
 	if (c.n == 0 && c.ignored == 0)
 		return err_invalid(e, "nothing is staged in %s", v->name);
 	rc = env_drop_layers(v, e);
-	return rc < 0 ? rc : note_discard(v, &c.tree, false, e);
+	return rc < 0 ? rc : note_discard(v, &c, false, e);
 }
 
 int land_undo_discard(struct env *v, struct err *e)
@@ -49,6 +50,6 @@ int land_undo_discard(struct env *v, struct err *e)
 	if (rc == 0)
 		rc = env_undo_layers(v, e);
 	if (rc == 0)
-		rc = env_changes(v, &c, false, e);
-	return rc < 0 ? rc : note_discard(v, &c.tree, true, e);
+		rc = env_look(v, &c, false, e);
+	return rc < 0 ? rc : note_discard(v, &c, true, e);
 }

@@ -32,7 +32,10 @@ int land_patch(struct land_job *j, const struct oid *a, const struct oid *b, str
 	struct oid_hex ha = oid_hex(a), hb = oid_hex(b);
 	const char *argv[] = {"diff-tree", "-r", "-p", "--binary", "--full-index", "--no-renames",
 		ha.s, hb.s, NULL};
-	struct git_run run = {.argv = argv, .git_dir = j->v->repo.store, .out = ret};
+	struct git_run run = {.argv = argv,
+		.git_dir = j->v->repo.store,
+		.out = ret,
+		.data_max_b = GIT_PATCH_DATA_MAX_B};
 
 	return git_run(&run, e);
 }
@@ -43,7 +46,10 @@ void land_patch_id(struct land_job *j, const struct oid *a, const struct oid *b)
 	struct oid_hex ha = oid_hex(a), hb = oid_hex(b);
 	const char *diff[] = {"diff-tree", "-r", GATE_PATCH_OPTIONS, ha.s, hb.s, NULL};
 	const char *ids[] = {"patch-id", GATE_PATCH_ID_OPTION, NULL};
-	struct git_run run = {.argv = diff, .git_dir = j->v->repo.store, .out = &patch};
+	struct git_run run = {.argv = diff,
+		.git_dir = j->v->repo.store,
+		.out = &patch,
+		.data_max_b = GIT_SHOW_DATA_MAX_B}; /* with a huge file there is no patch id */
 	struct err ignored = ERR_INIT;
 	struct oid o;
 	size_t n;

@@ -45,8 +45,12 @@ static void add_stat(
 {
 	cleanup_buf struct buf stat = BUF_INIT(256u << 10);
 	struct oid_hex a = oid_hex(from), b = oid_hex(to);
-	const char *argv[] = {"diff-tree", "--stat=72", "--stat-count=40", a.s, b.s, NULL};
-	struct git_run run = {.argv = argv, .git_dir = j->v->repo.store, .out = &stat};
+	const char *argv[] = {"-c", "core.bigFileThreshold=8m", "diff-tree", "--stat=72",
+		"--stat-count=40", a.s, b.s, NULL};
+	struct git_run run = {.argv = argv,
+		.git_dir = j->v->repo.store,
+		.out = &stat,
+		.data_max_b = GIT_SHOW_DATA_MAX_B};
 	struct err ignored = ERR_INIT;
 	const char *p = "";
 

@@ -26,6 +26,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
@@ -263,6 +264,7 @@ struct start {
 	const char *git, *dir;
 	char **argv, **env;
 	const int *fds;
+	uint64_t data_max_b;
 	bool own_group;
 	pid_t parent;
 	int error;
@@ -286,6 +288,9 @@ static int child_main(void *arg)
 			goto failed;
 	if (chdir(s->dir) < 0)
 		goto failed;
+	if (s->data_max_b &&
+		setrlimit(RLIMIT_DATA, &(struct rlimit){s->data_max_b, s->data_max_b}) < 0)
+		goto failed;
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	execve(s->git, s->argv, s->env);
@@ -295,9 +300,10 @@ failed:
 }
 
 static int spawn(struct git_child *ret, const char *git, char **argv, char **env, const char *dir,
-	const int fds[3])
+	const int fds[3], uint64_t data_max_b)
 {
 	struct start s = {.git = git,
+		.data_max_b = data_max_b,
 		.dir = dir,
 		.argv = argv,
 		.env = env,
@@ -338,7 +344,7 @@ int git_child_start(
 		return rc;
 	if (!make_lists(&argv, &env, r, git))
 		return err_set(e, ENOMEM, "start git");
-	rc = spawn(&c, git, argv.v, env.v, dir, (const int[3]){in, out, err});
+	rc = spawn(&c, git, argv.v, env.v, dir, (const int[3]){in, out, err}, r->data_max_b);
 	if (rc < 0)
 		return err_set(e, -rc, "start %s in %s", git, dir);
 	*ret = c;

@@ -3,7 +3,8 @@
  * Loose objects: see object.h.
  *
  * Format:  zlib (RFC 1950) of stored deflate blocks (RFC 1951), each at most 65535 bytes, over
- *          "type size\0" and the bytes; Adler-32 at the end.
+ *          "type size\0" and the bytes; runs of zeros in a large file as in zeros.h; Adler-32 at the
+ *          end.
  * Failure: a temporary file is removed on every way out; a crash leaves "tmp_obj_…", which Git's own
  *          pruning takes away.
  */
@@ -21,12 +22,17 @@
 #include "git/hash.h"
 #include "git/pack_write.h"
 #include "git/sum.h"
+#include "git/zeros.h"
 #include "os/path.h"
 
 #define BLOCK_MAX 65535u
 #define BLOCK_HEAD 5u
 #define SMALL_B ((size_t)256 << 10) /* read whole, so that what exists already is not written */
+#define PAGE_B ((size_t)4096)       /* the shortest run of zeros that is worth a block */
 #define TEMP_TRIES 100
+
+static char
+	zero_bytes[65536]; /* never written; not const, so that the program does not carry them */
 
 /* ------------------------------------------------------------------ the stream */
 
@@ -107,6 +113,34 @@ static int stream_add(struct stream *s, const void *p, size_t n)
 	return stream_put(s, p, n);
 }
 
+/* So many zero bytes: hashed like any others, but neither read nor stored one by one. */
+static int stream_zeros(struct stream *s, uint64_t n)
+{
+	struct zeros z;
+	int r;
+
+	for (uint64_t left = n; left > 0;) {
+		size_t run = (size_t)MIN_OF(left, (uint64_t)sizeof(zero_bytes));
+
+		hasher_add(&s->hash, zero_bytes, run);
+		left -= run;
+	}
+	if (s->fd < 0 || n == 0)
+		return 0;
+	r = s->n > 0 ? stream_flush(s, false) : 0;
+	s->adler = sum_adler32_zeros(s->adler, n);
+	zeros_block(&z, n);
+	if (r == 0)
+		r = fd_write_all(s->fd, z.before, z.before_n);
+	while (r == 0 && z.middle > 0) {
+		size_t run = (size_t)MIN_OF(z.middle, (uint64_t)sizeof(zero_bytes));
+
+		r = fd_write_all(s->fd, zero_bytes, run);
+		z.middle -= run;
+	}
+	return r < 0 ? r : fd_write_all(s->fd, z.after, z.after_n);
+}
+
 static int stream_end(struct stream *s, struct oid *ret)
 {
 	hasher_end(&s->hash, ret);
@@ -145,8 +179,11 @@ static bool have(const struct git_store *s, const struct oid *o)
 	for (size_t i = 0; i < s->pending_n; i++)
 		if (oid_eq(&s->pending[i].oid, o))
 			return true;
+	/* Its time is now: whoever collects what is old and unnamed must leave what is about to be named. */
 	return fstatat(s->objects_fd, p.name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       S_ISREG(st.st_mode) && st.st_size > 0;
+	       S_ISREG(st.st_mode) && st.st_size > 0 &&
+	       (utimensat(s->objects_fd, p.name, NULL, AT_SYMLINK_NOFOLLOW) == 0 ||
+		       errno != ENOENT);
 }
 
 static int temp_open(const struct git_store *s, char name[GIT_TEMP_MAX])
@@ -328,29 +365,84 @@ static ssize_t read_at(int fd, void *p, size_t n, uint64_t at)
 	return (ssize_t)got;
 }
 
+struct pump {
+	struct stream *st;
+	int fd;
+	uint64_t at, size;
+	uint64_t zeros; /* seen, and not in the stream yet */
+	char *chunk;
+};
+
+static int pump_zeros(struct pump *p)
+{
+	int r = stream_zeros(p->st, p->zeros);
+
+	p->zeros = 0;
+	return r;
+}
+
+/* Bytes that were read; whole pages of zeros among them are counted only. */
+static int pump_bytes(struct pump *p, const char *s, size_t n)
+{
+	int r = 0;
+
+	for (size_t run; r == 0 && n > 0; s += run, n -= run) {
+		for (run = 0; n - run >= PAGE_B && memcmp(s + run, zero_bytes, PAGE_B) == 0;)
+			run += PAGE_B;
+		p->zeros += run;
+		if (run)
+			continue;
+		while (run < n && !(n - run >= PAGE_B && memcmp(s + run, zero_bytes, PAGE_B) == 0))
+			run += MIN_OF(PAGE_B, n - run);
+		r = pump_zeros(p);
+		if (r == 0)
+			r = stream_add(p->st, s, run);
+	}
+	return r;
+}
+
+/* To the next byte that has room on the disk; what is before it is zeros, and costs no reading. */
+static void skip_hole(struct pump *p)
+{
+	off_t data = lseek(p->fd, (off_t)p->at, SEEK_DATA);
+	uint64_t to = data < 0 ? (errno == ENXIO ? p->size : p->at) : (uint64_t)data;
+
+	to = MIN_OF(to, p->size);
+	if (to > p->at) {
+		p->zeros += to - p->at;
+		p->at = to;
+	}
+}
+
 /* Exactly size bytes through the stream, and then the end. */
 static int pump(struct stream *st, int fd, uint64_t size)
 {
 	cleanup_free char *chunk = malloc(SMALL_B);
-	uint64_t at = 0;
+	struct pump p = {.st = st, .fd = fd, .size = size, .chunk = chunk};
+	struct stat now;
+	int r = 0;
 
 	if (!chunk)
 		return -ENOMEM;
-	while (at < size) {
-		size_t want = (size_t)MIN_OF((uint64_t)SMALL_B, size - at);
-		ssize_t n = read_at(fd, chunk, want, at);
-		int r;
+	while (r == 0 && p.at < size) {
+		size_t want;
+		ssize_t n;
 
+		skip_hole(&p);
+		want = (size_t)MIN_OF((uint64_t)SMALL_B, size - p.at);
+		n = read_at(fd, chunk, want, p.at);
 		if (n < 0)
 			return (int)n;
 		if ((size_t)n < want)
 			return -EAGAIN;
-		r = stream_add(st, chunk, want);
-		if (r < 0)
-			return r;
-		at += want;
+		r = pump_bytes(&p, chunk, want);
+		p.at += want;
 	}
-	return read_at(fd, chunk, 1, at) == 0 ? 0 : -EAGAIN;
+	if (r == 0)
+		r = pump_zeros(&p);
+	if (r < 0)
+		return r;
+	return fstat(fd, &now) == 0 && (uint64_t)now.st_size == size ? 0 : -EAGAIN;
 }
 
 static int write_large(struct git_store *s, int fd, uint64_t size, struct oid *ret)

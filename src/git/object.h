@@ -4,7 +4,7 @@
  *
  * Why by hand: a command's record must not cost the start of another program, and a blob of what a
  * sandbox wrote must be its bytes, whatever filters and attributes say. Objects are stored as zlib
- * streams of stored blocks; Git compresses them when it packs.
+ * streams of stored blocks, but for runs of zeros (zeros.h); Git compresses them when it packs.
  * Order:   temporary file -> its bytes sent to the disk -> rename to its name -> one flush for several.
  *          What is there already is left alone.
  */

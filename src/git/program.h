@@ -21,6 +21,10 @@
 #include "base/buf.h"
 #include "base/err.h"
 
+/* Enough to compare files of DIFF_SHOW_MAX_B; a file that came or went is held by git as a whole. */
+#define GIT_SHOW_DATA_MAX_B ((uint64_t)256 << 20)
+#define GIT_PATCH_DATA_MAX_B ((uint64_t)1 << 30)
+
 struct git_run {
 	const char *const *argv; /* after "git"; NULL-terminated */
 	const char *git_dir;     /* clean; NULL: as user */
@@ -30,10 +34,12 @@ struct git_run {
 	size_t in_n;
 	int in_fd; /* … or from here when > 0; else /dev/null */
 	struct buf *out;
-	int out_fd;       /* when out is NULL and > 0; else /dev/null */
-	bool any_status;  /* a status other than 0 is not a failure */
-	bool hooks;       /* as user: let the user's hooks run */
-	bool interactive; /* as user: keep the terminal (a signing key may ask) */
+	int out_fd; /* when out is NULL and > 0; else /dev/null */
+	uint64_t
+		data_max_b; /* memory of its own that it may have; 0: any. For what a sandbox made */
+	bool any_status;    /* a status other than 0 is not a failure */
+	bool hooks;         /* as user: let the user's hooks run */
+	bool interactive;   /* as user: keep the terminal (a signing key may ask) */
 	/* results */
 	int status; /* exit status, 128+n for signal n */
 };

@@ -30,6 +30,7 @@
 #define SPEC_MAX 4096u
 #define LINE_MAX_B (SPEC_MAX + 64u)
 #define CHUNK_B 65536u
+#define HOLE_MIN_B 4096u
 
 struct git_reader {
 	char *git_dir;
@@ -40,7 +41,9 @@ struct git_reader {
 	char stuck_on[PATH_MAX]; /* what git waits for instead of an answer */
 };
 
-static const char *const batch_argv[] = {"cat-file", "--batch", NULL};
+/* Larger objects of a pack are passed on as they are read, instead of held whole. */
+static const char *const batch_argv[] = {
+	"-c", "core.bigFileThreshold=8m", "cat-file", "--batch", NULL};
 
 /* ------------------------------------------------------------------ the other end */
 
@@ -262,12 +265,32 @@ static int open_answer(struct git_reader *r, const char *spec, struct head *ret,
 	return -ENOENT;
 }
 
+/* To a fresh file; a piece of nothing but zeros becomes a hole, which end_holes() ends. */
+static int put_piece(int fd, const char *p, size_t n, bool *ret_hole)
+{
+	static const char zeros[HOLE_MIN_B];
+	bool hole = n >= HOLE_MIN_B && memcmp(p, zeros, HOLE_MIN_B) == 0 &&
+		    memcmp(p, p + HOLE_MIN_B, n - HOLE_MIN_B) == 0;
+
+	hole = hole && lseek(fd, (off_t)n, SEEK_CUR) >= 0;
+	*ret_hole = hole;
+	return hole ? 0 : fd_write_all(fd, p, n);
+}
+
+static int end_holes(int fd, bool hole)
+{
+	off_t end = hole ? lseek(fd, 0, SEEK_CUR) : 0;
+
+	return hole && (end < 0 || ftruncate(fd, end) < 0) ? -errno : 0;
+}
+
 /* The bytes of an answer, to a buffer or a descriptor; they must hash to the name. */
 static int take_answer(
 	struct git_reader *r, const struct head *h, struct buf *to, int fd, struct err *e)
 {
 	struct hasher hash;
 	struct oid real;
+	bool hole = false;
 	int rc;
 
 	hasher_begin(&hash, h->oid.n == 32 ? GIT_SHA256 : GIT_SHA1, h->type, h->size);
@@ -281,9 +304,11 @@ static int take_answer(
 		hasher_add(&hash, r->chunk + r->at, n);
 		if (to)
 			buf_add(to, r->chunk + r->at, n);
-		rc = to ? (to->failed ? -ENOMEM : 0) : fd_write_all(fd, r->chunk + r->at, n);
+		rc = to ? (to->failed ? -ENOMEM : 0) : put_piece(fd, r->chunk + r->at, n, &hole);
 		r->at += n;
 		left -= n;
+		if (rc == 0 && left == 0 && !to)
+			rc = end_holes(fd, hole);
 		if (rc < 0) {
 			reader_stop(r);
 			return err_set(e, -rc, "store Git object %s", oid_hex(&h->oid).s);

@@ -22,7 +22,7 @@ int git_read(struct git_reader *r, const char *spec, enum git_type *ret_type, st
 	struct buf *ret, struct err *e);
 int git_read_oid(struct git_reader *r, const struct oid *o, enum git_type want, struct buf *ret,
 	struct err *e);
-/* The bytes to a descriptor: for blobs of any size. */
+/* The bytes to a descriptor, a fresh file: for blobs of any size. Zeros become holes. */
 int git_read_to_fd(struct git_reader *r, const struct oid *o, int fd, struct err *e);
 
 /* Tree entries, checked: no empty name, no slash, no "." or "..", known modes, right length. */

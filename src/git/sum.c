@@ -30,6 +30,14 @@ uint32_t sum_adler32(uint32_t sum, const void *p, size_t n)
 	return b << 16 | a;
 }
 
+uint32_t sum_adler32_zeros(uint32_t sum, uint64_t n)
+{
+	uint32_t a = sum & 0xffff, b = sum >> 16;
+
+	b = (uint32_t)((b + n % ADLER_MOD * a) % ADLER_MOD);
+	return b << 16 | a;
+}
+
 static uint32_t table[256];
 
 static void make_table(void)

@@ -10,6 +10,8 @@
 #define CRC32_BEGIN 0u
 
 uint32_t sum_adler32(uint32_t sum, const void *p, size_t n);
+/* The same of n zero bytes, at once. */
+uint32_t sum_adler32_zeros(uint32_t sum, uint64_t n);
 uint32_t sum_crc32(uint32_t sum, const void *p, size_t n);
 
 #endif

@@ -87,6 +87,7 @@ const char *change_flag_text(unsigned one_flag)
 		{CHANGE_BAD_NAME, "a name Git does not take"},
 		{CHANGE_SUBMODULE, "inside a submodule"},
 		{CHANGE_TOO_LARGE, "too large"},
+		{CHANGE_NOT_READ, "not read"},
 		{CHANGE_RUNS, "runs on your machine"},
 	};
 

@@ -41,8 +41,9 @@ enum change_flag {
 		1u << 10, /* no name Git takes (control characters are fine, NUL and so on not) */
 	CHANGE_SUBMODULE = 1u << 11, /* inside a submodule's working tree */
 	CHANGE_TOO_LARGE = 1u << 12, /* beyond CHANGE_FILE_MAX_B, or what is converted: not read */
+	CHANGE_NOT_READ = 1u << 13, /* beyond scan.name_max_b: its old or new content has no name */
 	/* The last: would be executed on the host by a tool: hooks, rc files, CI … */
-	CHANGE_RUNS = 1u << 13,
+	CHANGE_RUNS = 1u << 14,
 };
 /* Flags that keep a change from landing. */
 #define CHANGE_REFUSED                                                                             \
@@ -55,7 +56,8 @@ struct change {
 	unsigned old_mode,
 		new_mode; /* 0: not there; else 0100644, 0100755, 0120000, 0160000, 040000 */
 	struct oid old, new;
-	uint64_t size; /* of the new content */
+	uint64_t size;   /* of the new content */
+	uint64_t disk_b; /* how much of it is on the disk: less than its size where it has holes */
 	unsigned flags;
 	const char *runs; /* why CHANGE_RUNS, static text, or NULL */
 };
@@ -64,10 +66,10 @@ struct changes {
 	struct change *v; /* sorted by path, bytewise */
 	size_t n, cap;
 	uint64_t ignored; /* how many ignored paths were changed (they are not in v) */
-	uint64_t unnamed; /* contents beyond scan.name_max_b: new (or old) and tree are none */
+	uint64_t unnamed; /* paths that are NOT_READ */
 	struct oid start_tree,
-		tree; /* tree: start_tree with every change that is neither IGNORED nor
-					REFUSED nor an EMPTY_DIR */
+		tree; /* start_tree with every change that is neither IGNORED nor REFUSED nor an
+				 EMPTY_DIR. With unnamed: none, or (scan.part) without those, too */
 };
 
 void changes_done(struct changes *c);

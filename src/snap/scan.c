@@ -184,19 +184,22 @@ int walk_result(struct walk *w, struct changes *ret)
 		ch->size = it->layer != ITEM_GONE && it->new_mode != 040000
 				   ? (uint64_t)it->st.st_size
 				   : 0;
+		ch->disk_b = ch->size ? MIN_OF((uint64_t)it->st.st_blocks * 512, ch->size) : 0;
 		ch->flags = it->flags | (it->runs ? CHANGE_RUNS : 0u);
 		ch->runs = it->runs;
 	}
 	ret->ignored = w->ignored;
-	ret->unnamed = w->unnamed;
 	changes_sort(ret);
 	join_doubles(ret);
+	for (size_t i = 0; i < ret->n; i++)
+		ret->unnamed += (ret->v[i].flags & CHANGE_NOT_READ) != 0;
 	return 0;
 }
 
 static bool lands(const struct change *ch)
 {
-	return !(ch->flags & (CHANGE_REFUSED | CHANGE_IGNORED | CHANGE_EMPTY_DIR));
+	return !(ch->flags &
+		 (CHANGE_REFUSED | CHANGE_IGNORED | CHANGE_EMPTY_DIR | CHANGE_NOT_READ));
 }
 
 /* Old or new side of what lands, on top of m (NULL: of nothing). */
@@ -227,7 +230,7 @@ static int compute_trees(struct changes *c, const struct scan *s, struct err *e)
 
 	if (s->start)
 		treemap_root(s->start, &c->start_tree);
-	if (c->unnamed)
+	if (c->unnamed && !s->part)
 		return 0;
 	if (!s->start) /* a live start: the tree of what was changed, as it was */
 		r = side_tree(c, NULL, true, s->store, &c->start_tree, e);

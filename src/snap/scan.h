@@ -29,6 +29,7 @@ struct scan {
 	int cache_fd;                /* directory of the stat cache, or -1 */
 	const char *cache_name;
 	uint64_t name_max_b; /* to be read in all, the rest is changes.unnamed; 0: no bound */
+	bool part;           /* then: a tree of what was read, to look at; never to be landed */
 	bool sync; /* send changed files to the disk (os/path.h: the caller settles with dir_flush) */
 };
 

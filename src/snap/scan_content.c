@@ -24,6 +24,8 @@
 #include "snap/scan_impl.h"
 
 #define READ_TRIES 3
+#define LINKED_MAX 256u
+#define LINKED_MIN_B ((off_t)256 << 10)
 #define ATTRS 5 /* asked for each path */
 #define ASK_MAX_B ((size_t)64 << 20)
 #define BASE_JSON_MAX_B ((size_t)4 << 20)
@@ -37,6 +39,13 @@ struct contents {
 	bool attributes, autocrlf; /* of the base */
 	char *git_dir;             /* the base's */
 	char *work_tree;           /* "GIT_WORK_TREE=…" */
+	struct linked {
+		dev_t dev;
+		ino_t ino;
+		struct timespec ctime;
+		struct oid oid;
+	} linked[LINKED_MAX]; /* large files with several names: read once */
+	size_t linked_n;
 };
 
 static void contents_done(struct contents *c)
@@ -251,13 +260,13 @@ static int write_by_git(struct contents *c, struct item *it, int fd)
 	return oid_parse(&it->new, out.data, out.len - 1) ? 1 : 0;
 }
 
-/* Is there still something to spend on so many bytes? What is left out is counted. */
-static bool may_read(struct walk *w, off_t size)
+/* Is there still something to spend on so many bytes? What is left out is marked. */
+static bool may_read(struct walk *w, struct item *it, off_t size)
 {
 	uint64_t n = (uint64_t)size, max = w->s->name_max_b;
 
 	if (max && (n > max || w->read_b > max - n)) {
-		w->unnamed++;
+		it->flags |= CHANGE_NOT_READ;
 		return false;
 	}
 	w->read_b += n;
@@ -270,9 +279,42 @@ static bool too_large(const struct item *it)
 	       (it->eol.by_git ? CHANGE_CONVERT_MAX_B : CHANGE_FILE_MAX_B);
 }
 
+/* The file's content under another of its names, if it was read for that. */
+static const struct linked *find_linked(const struct contents *c, const struct stat *st)
+{
+	for (size_t i = 0; i < c->linked_n; i++) {
+		const struct linked *l = &c->linked[i];
+
+		if (l->dev == st->st_dev && l->ino == st->st_ino &&
+			l->ctime.tv_sec == st->st_ctim.tv_sec &&
+			l->ctime.tv_nsec == st->st_ctim.tv_nsec)
+			return l;
+	}
+	return NULL;
+}
+
+static void note_linked(struct contents *c, const struct item *it)
+{
+	if (c->linked_n < LINKED_MAX && it->st.st_nlink > 1 && it->st.st_size >= LINKED_MIN_B)
+		c->linked[c->linked_n++] =
+			(struct linked){it->st.st_dev, it->st.st_ino, it->st.st_ctim, it->new};
+}
+
+/* Bytes as they are. */
+static int write_raw(struct contents *c, struct item *it, int fd)
+{
+	int r = git_write_file(c->store, fd, &it->new, c->w->e);
+
+	if (r == 0)
+		note_linked(c, it);
+	return r;
+}
+
 /* On the disk where that is wanted; and named, if it may be. */
 static int write_content(struct contents *c, struct item *it, int fd)
 {
+	bool raw = !it->eol.by_git && it->eol.action == EOL_RAW;
+	const struct linked *l = raw ? find_linked(c, &it->st) : NULL;
 	int r = c->w->s->sync ? fd_send_to_disk(fd) : 0;
 
 	if (r < 0)
@@ -281,7 +323,12 @@ static int write_content(struct contents *c, struct item *it, int fd)
 		it->flags |= CHANGE_TOO_LARGE;
 		return 0;
 	}
-	if (!may_read(c->w, it->st.st_size))
+	if (l) {
+		it->new = l->oid;
+		it->named = true;
+		return 0;
+	}
+	if (!may_read(c->w, it, it->st.st_size))
 		return 0;
 	if (it->eol.by_git && (r = write_by_git(c, it, fd)) == 0) {
 		it->flags |= CHANGE_UNREADABLE; /* nor could git add */
@@ -290,7 +337,7 @@ static int write_content(struct contents *c, struct item *it, int fd)
 	if (r == 0 && it->eol.action != EOL_RAW)
 		r = write_converted(c, it, fd);
 	if (r == 0)
-		r = git_write_file(c->store, fd, &it->new, c->w->e);
+		r = raw ? write_raw(c, it, fd) : git_write_file(c->store, fd, &it->new, c->w->e);
 	it->named = r >= 0 && !(it->flags & CHANGE_TOO_LARGE);
 	return r < 0 ? r : 0;
 }
@@ -383,7 +430,7 @@ static int name_old(struct contents *c, struct item *it)
 		it->flags |= CHANGE_TOO_LARGE; /* what was there could not be given back */
 		return 0;
 	}
-	if (!may_read(c->w, st.st_size))
+	if (!may_read(c->w, it, st.st_size))
 		return 0;
 	r = git_write_file(c->store, fd, &it->old, c->w->e);
 	return r < 0 ? err_wrap(c->w->e, "keep a file's old content") : 0;
@@ -398,7 +445,9 @@ static bool is_written(const struct git_store *s, const struct oid *o)
 	char name[OID_HEX_MAX + 4];
 
 	snprintf(name, sizeof(name), "%.2s/%s", h.s, h.s + 2);
-	return faccessat(s->objects_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	/* As in object.c: what is used again is not old any more. */
+	return utimensat(s->objects_fd, name, NULL, AT_SYMLINK_NOFOLLOW) == 0 ||
+	       (errno != ENOENT && faccessat(s->objects_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0);
 }
 
 static void ask_cache(struct contents *c, struct statcache *cache, struct item *it)

@@ -61,8 +61,8 @@ struct walk {
 	size_t n, cap;
 	size_t asked; /* items before this one have their answer */
 	uint64_t seen, ignored;
-	uint64_t read_b, unnamed; /* bytes of contents; contents left out */
-	int base_fd;              /* ignore_tree, or -1 */
+	uint64_t read_b; /* bytes of contents */
+	int base_fd;     /* ignore_tree, or -1 */
 	char *xattrs;
 	struct strlist tracked; /* live: files the user tracks although the rules ignore them */
 	bool tracked_known;

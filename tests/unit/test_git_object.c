@@ -96,6 +96,64 @@ TEST(git_reads_what_we_write_sha256)
 	round_trip("sha256");
 }
 
+/* Zeros as holes and as bytes, of lengths around what deflate's longest match and a byte of codes hold. */
+TEST(l10_runs_of_zeros_are_kept_small_and_exact)
+{
+	static const off_t runs[] = {1, 2, 3, 257, 258, 259, 260, 516, 517, 774, 775, 1032, 1033,
+		1034, 1290, 1291, 1292, 4095, 4096, 4097, 65535, 65536, 65537, 262144, 1048576 + 77,
+		64 << 20};
+	cleanup_world struct world w = {.fd = -1};
+	struct git_store s = {.hash = GIT_SHA1};
+	cleanup_fd int objects = -1;
+	cleanup_free char *bytes = malloc(300001);
+
+	CHECK(world_make(&w, "sha1"));
+	objects = s.objects_fd = objects_of(&w);
+	CHECK(objects >= 0 && bytes);
+	for (size_t i = 0; i < 300001; i++)
+		bytes[i] = (char)(i * 2654435761u >> 13 | 1);
+	for (size_t i = 0; i < 3 * ARRAY_SIZE(runs); i++) {
+		off_t run = runs[i / 3];
+		cleanup_fd int fd =
+			openat(w.fd, "work/f", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+		cleanup_free char *name = NULL, *same = NULL;
+		struct git_store name_only = {.hash = s.hash, .objects_fd = -1};
+		struct err e = ERR_INIT;
+		struct stat st;
+		struct oid o, p;
+		char cmd[256];
+
+		/* A hole at the end; a hole between; zeros that were written, at the beginning. */
+		if (i % 3 == 2)
+			CHECK(lseek(fd, run, SEEK_SET) >= 0);
+		CHECK_INT(fd_write_all(fd, bytes, 300001), 0);
+		if (i % 3 != 2)
+			CHECK_INT(ftruncate(fd, 300001 + run), 0);
+		if (i % 3 == 1)
+			CHECK(lseek(fd, 0, SEEK_END) >= 0 && fd_write_all(fd, bytes, 5000) == 0);
+		if (i % 3 == 2 && run <= 1 << 20)
+			for (off_t at = 0; at < run; at += 4096)
+				CHECK(pwrite(fd, "\0", 1, at) == 1);
+		CHECK_INT(git_write_file(&name_only, fd, &p, &e), 0);
+		CHECK_INT(git_write_file(&s, fd, &o, &e), 0);
+		name = world_ask(&w, "git hash-object --no-filters f");
+		CHECK_STR(oid_hex(&o).s, name);
+		CHECK(oid_eq(&o, &p));
+		snprintf(cmd, sizeof(cmd), "git cat-file blob %s | cmp - f && echo same", name);
+		same = world_ask(&w, cmd);
+		CHECK_STR(same, "same");
+		snprintf(cmd, sizeof(cmd), "%.2s/%s", name, name + 2);
+		CHECK_INT(fstatat(objects, cmd, &st, 0), 0);
+		CHECK(st.st_size < 300001 + 5000 + 4096 * 3 + run / 1000);
+	}
+	{
+		cleanup_free char *fsck =
+			world_ask(&w, "git fsck --full >/dev/null 2>/dev/null && echo fine");
+
+		CHECK_STR(fsck, "fine");
+	}
+}
+
 TEST(what_is_there_is_left_alone_unless_empty)
 {
 	cleanup_world struct world w = {.fd = -1};
