@@ -199,32 +199,96 @@ static int run_one(struct env *v, const struct replay_request *q, struct policy 
 	return 0;
 }
 
+static bool is_command(const struct ledger_entry *x)
+{
+	return x->kind == EVENT_EXEC || x->kind == EVENT_INTERRUPTED;
+}
+
+/* A command whose result is compared, or (before the event asked for) only what leads there. */
+static int run_listed(struct replay *r, struct env *v, const struct replay_request *q,
+	struct policy *p, const struct story_command *old, struct err *e)
+{
+	struct replay_command *c = &r->commands[r->commands_n++];
+	const char *cannot = replay_cannot(old);
+	int x;
+
+	*c = (struct replay_command){.old = old, .state = REPLAY_DIFFERS};
+	if (cannot) {
+		c->state = REPLAY_NOT;
+		snprintf(c->why, sizeof(c->why), "%s", cannot);
+		return 0;
+	}
+	x = run_one(v, q, p, c, e);
+	if (q->event && old->seq < q->event && c->state != REPLAY_REFUSED)
+		c->state = REPLAY_PREPARED;
+	return x;
+}
+
+/* A command of the environment that this one was forked from. */
+static int run_before(struct replay *r, struct env *v, const struct replay_request *q,
+	struct policy *p, const struct story_command *old, struct err *e)
+{
+	struct replay_command c = {.old = old, .state = REPLAY_PREPARED};
+	const char *cannot = replay_cannot(old);
+	int x = cannot ? 0 : run_one(v, q, p, &c, e);
+
+	if (cannot || c.state == REPLAY_REFUSED)
+		note(r,
+			"event %" PRIu64
+			" of the environment that it was forked from could not be run again: %s",
+			old->seq, cannot ? cannot : c.why);
+	return x;
+}
+
+/* Every event of a story up to `last` (0: all), in order. */
+static int run_story(struct replay *r, struct env *v, const struct replay_request *q,
+	struct policy *p, const struct story *s, uint64_t last, struct err *e)
+{
+	size_t k = 0;
+	int x = 0;
+
+	for (size_t i = 0; i < s->entries_n && x == 0; i++) {
+		const struct ledger_entry *at = &s->entries[i];
+
+		if (last && at->seq > last)
+			break;
+		if (is_command(at) && k < s->commands_n)
+			x = (s == &r->old ? run_listed : run_before)(
+				r, v, q, p, &s->commands[k++], e);
+		else
+			x = replay_step(v, at, e);
+		if (x == 0) /* who ends a replay ends all of it: no result of a command */
+			x = interrupt_check(e);
+	}
+	return x;
+}
+
+/* What a fork was forked from, and what that one was, first. */
+static int run_origins(struct replay *r, struct env *v, const struct replay_request *q,
+	struct policy *p, const struct story *s, unsigned depth, struct err *e)
+{
+	cleanup_story struct story from = {0};
+	uint64_t last = 0;
+	int x;
+
+	if (!s->parent || !*s->parent)
+		return 0;
+	if (depth == REPLAY_FORKS_MAX)
+		return err_invalid(e, "it is a fork of more than %d others", REPLAY_FORKS_MAX);
+	x = replay_origin(&from, &last, r->source->repo, s, e);
+	if (x == 0)
+		x = run_origins(r, v, q, p, &from, depth + 1, e);
+	if (x == 0)
+		x = run_story(r, v, q, p, &from, last, e);
+	return x < 0 ? x : replay_forked(v, e);
+}
+
 static int run_all(struct replay *r, struct env *v, const struct replay_request *q,
 	struct policy *p, struct err *e)
 {
-	int x = 0;
+	int x = run_origins(r, v, q, p, &r->old, 0, e);
 
-	for (size_t i = 0; i < r->old.commands_n && x == 0; i++) {
-		const struct story_command *old = &r->old.commands[i];
-		struct replay_command *c = &r->commands[r->commands_n];
-		const char *cannot = replay_cannot(old);
-
-		if (q->event && old->seq > q->event)
-			break;
-		*c = (struct replay_command){.old = old, .state = REPLAY_DIFFERS};
-		r->commands_n++;
-		if (cannot) {
-			c->state = REPLAY_NOT;
-			snprintf(c->why, sizeof(c->why), "%s", cannot);
-			continue;
-		}
-		x = run_one(v, q, p, c, e);
-		if (x == 0) /* who ends a replay ends all of it: no result of a command */
-			x = interrupt_check(e);
-		if (q->event && old->seq < q->event && c->state != REPLAY_REFUSED)
-			c->state = REPLAY_PREPARED;
-	}
-	return x;
+	return x < 0 ? x : run_story(r, v, q, p, &r->old, q->event, e);
 }
 
 /* ------------------------------------------------------------------ the fresh environment */

@@ -5,8 +5,9 @@
  *
  * Trust:   the evidence must verify before anything of it is run. Commands run behind the same kind of
  *          boundary as before, under the policy options recorded with the environment or a candidate.
- * Order:   verify -> fresh environment -> each command as `croft exec` would -> its ledger read back and
- *          compared, command by command -> removed, unless it is to be kept.
+ * Order:   verify -> fresh environment -> what led to a fork, if it is one -> each event in order: a
+ *          command as `croft exec` would; snapshots, restores, discards as they were -> its ledger read
+ *          back and compared, command by command -> removed, unless it is to be kept.
  * Signals: one that asks to end ends the replay: the fresh environment is removed, nothing is judged.
  * Limits:  what cannot be run again (interactive, interrupted, arguments that were redacted) is listed.
  */
@@ -68,6 +69,18 @@ void replay_judge(struct replay *r, struct replay_command *c);
 const char *replay_cannot(const struct story_command *c);
 void replay_text(const struct replay *r, struct buf *out);
 void replay_json(const struct replay *r, struct buf *out);
+
+/* ---- what is not a command (replay_step.c) ---- */
+
+#define REPLAY_FORKS_MAX 64
+
+/* Do again what changed the list of layers; other events change nothing that is staged. */
+int replay_step(struct env *v, const struct ledger_entry *x, struct err *e);
+/* Behind the events of an origin: a fork begins with its layers, and with none of its snapshots. */
+int replay_forked(struct env *v, struct err *e);
+/* The story that a fork continues, verified, and its last event before the fork. */
+int replay_origin(struct story *ret, uint64_t *ret_last, const struct repo *repo,
+	const struct story *s, struct err *e);
 
 /* The policy that options, as on a command line, give (replay_policy.c). */
 int replay_policy(
