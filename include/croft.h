@@ -202,6 +202,7 @@ struct croft_diff_options {
 	enum croft_diff_what what;
 	bool since_review; /* only what changed after the last review */
 	bool color;
+	bool text;                /* binary files are shown, too, escaped */
 	const char *const *paths; /* only these; NULL: all */
 };
 

@@ -150,7 +150,7 @@ _croft() {
 		fi
 		;;
 	diff | review | apply)
-		local -A of=([diff]="--stat --names --since-review --color --no-color --json"
+		local -A of=([diff]="--stat --names --text --since-review --color --no-color --json"
 			[review]="--since-review --accept-all --accept --reject --json"
 			[apply]="--commit --squash --branch --patch --message --sign --tree --include-flagged --dry-run --json")
 		if [[ $cur == -* ]]; then

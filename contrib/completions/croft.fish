@@ -123,6 +123,7 @@ complete -c croft -n '__croft_is diff' -l stat -d 'Counted lines only'
 complete -c croft -n '__croft_is diff' -l names -d 'Files only'
 complete -c croft -n '__croft_is diff' -l color -d Colours
 complete -c croft -n '__croft_is diff' -l no-color -d 'No colours'
+complete -c croft -n '__croft_is diff' -l text -d 'Binary files, too'
 complete -c croft -n '__croft_is diff review' -l since-review -d 'Only what is new'
 complete -c croft -n '__croft_is diff apply' -F
 complete -c croft -n '__croft_is review' -l accept-all -d 'All but what runs on this machine'

@@ -129,7 +129,7 @@ gc)
 	_arguments '(-n --dry-run)'{-n,--dry-run}'[only say what would go]' '--json[as JSON]' '--help[help]'
 	;;
 diff)
-	_arguments '--stat[counted lines only]' '--names[files only]' '--since-review[only what is new]' '--color[colours]' \
+	_arguments '--stat[counted lines only]' '--names[files only]' '--text[binary files, too]' '--since-review[only what is new]' '--color[colours]' \
 		'--no-color[no colours]' '--json[as JSON]' '--help[help]' "2:environment:($envs)" '*:path:_files'
 	;;
 review)

@@ -31,7 +31,7 @@ int croft_diff(struct croft *c, const char *name, const struct croft_diff_option
 	c->err = ERR_INIT;
 	r = env_open(&v, name, ENV_LOCK_READ, &c->err);
 	if (r == 0)
-		r = diff_open(&d, &v, whats[o->what], o->since_review, o->paths, &c->err);
+		r = diff_open(&d, &v, whats[o->what], o->since_review, o->text, o->paths, &c->err);
 	if (r < 0)
 		return r;
 	if (f == CROFT_JSON)

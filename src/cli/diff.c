@@ -17,6 +17,7 @@ static const char diff_help[] =
 	"  --stat           files and counted lines only\n"
 	"  --names          files only; reads none of them\n"
 	"  --since-review   only what changed after the last review\n"
+	"  --text           show binary files, too; what is no text is escaped\n"
 	"  --color, --no-color\n"
 	"                   colours (default: on a terminal, unless NO_COLOR is set)\n"
 	"  --json           as JSON\n"
@@ -48,11 +49,11 @@ static bool wants_color(void)
 int cmd_diff(int argc, char **argv)
 {
 	bool stat = false, names = false, since = false, color = false, plain = false;
-	bool json = false, help = false;
-	const struct opt opts[] = {{"stat", 0, OPT_FLAG, &stat}, {"names", 0, OPT_FLAG, &names},
-		{"since-review", 0, OPT_FLAG, &since}, {"color", 0, OPT_FLAG, &color},
-		{"no-color", 0, OPT_FLAG, &plain}, {"json", 0, OPT_FLAG, &json},
-		{"help", 'h', OPT_FLAG, &help}};
+	bool json = false, help = false, text_too = false;
+	const struct opt opts[] = {{"text", 0, OPT_FLAG, &text_too}, {"stat", 0, OPT_FLAG, &stat},
+		{"names", 0, OPT_FLAG, &names}, {"since-review", 0, OPT_FLAG, &since},
+		{"color", 0, OPT_FLAG, &color}, {"no-color", 0, OPT_FLAG, &plain},
+		{"json", 0, OPT_FLAG, &json}, {"help", 'h', OPT_FLAG, &help}};
 	int i = opt_parse_words("diff", argc, argv, opts, sizeof(opts) / sizeof(opts[0])), code;
 	struct croft_diff_options o = {0};
 	struct croft *c;
@@ -66,10 +67,13 @@ int cmd_diff(int argc, char **argv)
 		return cli_usage("diff", "say of which environment");
 	if (stat && names)
 		return cli_usage("diff", "--stat and --names exclude each other");
+	if (text_too && (stat || names))
+		return cli_usage("diff", "--text shows content, which --stat and --names do not");
 	if (color && plain)
 		return cli_usage("diff", "--color and --no-color exclude each other");
 	o.what = names ? CROFT_DIFF_NAMES : stat ? CROFT_DIFF_STAT : CROFT_DIFF_HUNKS;
 	o.since_review = since;
+	o.text = text_too;
 	o.color = color || (!plain && wants_color());
 	o.paths = i + 1 < argc ? (const char *const *)argv + i + 1 : NULL;
 	c = croft_new();

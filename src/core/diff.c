@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "git/program.h"
 
-#define ARGS_MAX (24 + DIFF_PATHS_MAX + DIFF_WITHOUT_MAX)
+#define ARGS_MAX (32 + DIFF_PATHS_MAX + DIFF_WITHOUT_MAX)
 
 /* ---- differences of trees ---- */
 
@@ -52,6 +52,8 @@ static int run_diff(const struct diff_query *q, enum hunks_form form, const char
 	argv[n++] = "--no-textconv";
 	argv[n++] = q->no_renames ? "--no-renames" : form == HUNKS_RAW ? "-M100%" : "-M";
 	argv[n++] = "-l1000";
+	if (q->text)
+		argv[n++] = "--text";
 	if (form == HUNKS_NUMSTAT)
 		argv[n++] = "--numstat";
 	if (form == HUNKS_PATCH) {
@@ -372,6 +374,8 @@ static int list_tree(struct diff *d, const char *git_dir, const char *const *pat
 	r = tree_diff_get(&d->tree, &q, e);
 	if (r == 0 && q.what != DIFF_NAMES)
 		r = tree_diff_sizes(&d->tree, git_dir, e);
+	if (r == 0 && q.what == DIFF_HUNKS)
+		r = tree_diff_binary(&d->tree, &q, &d->changes, d->text, e);
 	if (r < 0)
 		return r;
 	d->counted = q.what != DIFF_NAMES;
@@ -414,11 +418,13 @@ static int check_paths(const struct diff *d, struct err *e)
 	return 0;
 }
 
-int diff_open(struct diff *ret, struct env *v, enum diff_what what, bool since,
+int diff_open(struct diff *ret, struct env *v, enum diff_what what, bool since, bool text,
 	const char *const *paths, struct err *e)
 {
-	cleanup_diff struct diff d = {
-		.what = what, .since = since, .not_read = STRLIST_INIT(DIFF_WITHOUT_MAX)};
+	cleanup_diff struct diff d = {.what = what,
+		.since = since,
+		.text = text,
+		.not_read = STRLIST_INIT(DIFF_WITHOUT_MAX)};
 	cleanup_free const char **list = NULL;
 	int r;
 

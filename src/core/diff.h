@@ -29,6 +29,7 @@ struct diff_query {
 	struct oid from, to; /* trees there */
 	enum diff_what what;
 	bool no_renames;
+	bool text;                /* compare what git takes for binary as well */
 	bool small;               /* the caller knows that no file came or went that is large */
 	const char *const *paths; /* NULL-terminated, literal; NULL: all */
 	const struct strlist *without; /* these are left out, and not listed; or NULL */
@@ -38,13 +39,19 @@ struct diff_query {
  * read: git would hold one that came or went, or looks like another that did, in memory.
  */
 int tree_diff_get(struct tree_diff *ret, const struct diff_query *q, struct err *e);
+/*
+ * Hunks for binary files, whose sizes are known, that a reader must see: scripts, what runs on the reader's
+ * machine, what is mostly text; or all. c: the changes that say what runs.
+ */
+int tree_diff_binary(struct tree_diff *d, const struct diff_query *q, const struct changes *c,
+	bool all, struct err *e);
 /* Fill old_size and new_size of binary files. */
 int tree_diff_sizes(struct tree_diff *d, const char *git_dir, struct err *e);
 
 struct diff {
 	char name[ENV_NAME_MAX + 1];
 	enum diff_what what;
-	bool since;
+	bool since, text;
 	char since_time[40];
 	struct oid from, to;
 	struct changes changes;
@@ -55,7 +62,8 @@ struct diff {
 	bool counted;
 };
 
-int diff_open(struct diff *ret, struct env *v, enum diff_what what, bool since,
+/* text: binary files are shown, too, escaped. */
+int diff_open(struct diff *ret, struct env *v, enum diff_what what, bool since, bool text,
 	const char *const *paths, struct err *e);
 void diff_done(struct diff *d);
 #define cleanup_diff __attribute__((cleanup(diff_done)))

@@ -113,6 +113,8 @@ static void json_file(struct json *j, const struct diff *d, const struct diff_fi
 	json_size(j, "size", f->new_mode ? size_b : 0);
 	if (d->counted)
 		json_bool(j, "binary", f->binary);
+	if (f->binary)
+		json_bool(j, "shown", f->escaped);
 	json_flags(j, x ? x->flags : 0);
 	json_str(j, "runs", runs);
 	if (f->counted) {

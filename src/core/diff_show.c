@@ -99,6 +99,11 @@ static void binary_sizes(const struct diff_file *f, struct buf *out)
 		buf_adds(out, " → ");
 	if (f->new.n)
 		diff_size(f->new_size, out);
+	if (f->escaped)
+		buf_adds(out, ", shown escaped");
+	else
+		buf_addf(out, ", content not shown (blob %.12s)",
+			oid_hex(f->new.n ? &f->new : &f->old).s);
 }
 
 void diff_title(const struct diff_file *f, struct buf *out)
@@ -310,6 +315,20 @@ static void show_hunks(const struct diff *d, bool color, struct buf *out)
 	}
 }
 
+/* What a reader has not seen is counted, with the way to see it. */
+static void show_unseen(const struct diff *d, struct buf *out)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < d->tree.n; i++)
+		n += d->tree.v[i].binary && !d->tree.v[i].large && !d->tree.v[i].escaped;
+	if (n)
+		buf_addf(out,
+			"The content of %zu binary file%s is not shown; croft diff --text %s shows "
+			"it, escaped.\n",
+			n, n == 1 ? "" : "s", d->name);
+}
+
 void diff_text(const struct diff *d, bool color, struct buf *out)
 {
 	show_totals(d, out);
@@ -319,6 +338,8 @@ void diff_text(const struct diff *d, bool color, struct buf *out)
 	show_refused(d, color, out);
 	show_runs(d, color, out);
 	show_left_out(d, out);
+	if (d->what == DIFF_HUNKS)
+		show_unseen(d, out);
 	if (d->what == DIFF_HUNKS)
 		show_hunks(d, color, out);
 }

@@ -118,6 +118,7 @@ void tree_diff_done(struct tree_diff *d)
 	}
 	free(d->v);
 	buf_done(&d->text);
+	buf_done(&d->more);
 	*d = (struct tree_diff){.text = {.max = d->text.max}};
 }
 

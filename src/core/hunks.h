@@ -37,6 +37,7 @@ struct diff_file {
 	struct oid old, new;
 	bool binary;  /* or too large to show: */
 	bool large;   /* known when sizes are */
+	bool escaped; /* binary, and it has hunks all the same, to be looked at */
 	bool counted; /* added and deleted are known */
 	uint64_t added, deleted;
 	uint64_t old_size, new_size; /* DIFF_SIZE_UNKNOWN unless somebody asked */
@@ -49,6 +50,7 @@ struct tree_diff {
 	struct diff_file *v; /* in git's order */
 	size_t n, cap;
 	struct buf text;    /* what git said */
+	struct buf more;    /* and about binary files that are shown */
 	uint64_t shown_max; /* files larger than this have no hunks */
 };
 

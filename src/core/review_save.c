@@ -89,6 +89,8 @@ static int load(struct review *r, struct env *v, struct err *e)
 		rc = tree_diff_sizes(&r->diff, r->git_dir, e);
 	if (rc == 0 && r->since)
 		rc = keep_changed(r, e);
+	if (rc == 0)
+		rc = tree_diff_binary(&r->diff, &q, &r->changes, false, e);
 	return rc < 0 ? rc : review_itemize(r, e);
 }
 
