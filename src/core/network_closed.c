@@ -86,15 +86,15 @@ static bool own_name(const struct dns_query *q, struct dns_answer *ret)
 static void judge(struct network *n, const struct dns_query *q, struct dns_answer *ret)
 {
 	const char *name = q->name[0] ? q->name : q->text;
-	char fix[512];
+	char fix[NET_FIX_MAX];
 
 	if (q->wire_len == 1 || own_name(q, ret))
 		return;
 	ret->rcode = DNS_NXDOMAIN;
 	if (dns_is_reverse(q->name))
 		return; /* programs ask for the names of addresses unbidden */
-	snprintf(fix, sizeof(fix), "--allow-host %s", name);
-	record(n, name, 53, "DNS", "this sandbox has no network", q->name[0] ? fix : "", 1);
+	net_fix_host(fix, name, 0);
+	record(n, name, 53, "DNS", "this sandbox has no network", fix, 1);
 }
 
 void network_closed_serve(struct network *n)

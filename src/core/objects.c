@@ -66,38 +66,18 @@ int objects_trust(const char *dir, bool revoke, struct buf *out, struct err *e)
 
 /* ------------------------------------------------------------------ the question */
 
-/* Words for a shell: quoted when there is anything in them that one would act on. */
-static void add_word(struct buf *b, const char *s)
-{
-	static const char plain[] =
-		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@:%,=";
-
-	if (strspn(s, plain) == strlen(s)) {
-		buf_adds(b, s);
-		return;
-	}
-	buf_addc(b, '\'');
-	for (; *s; s++) {
-		if (*s == '\'')
-			buf_adds(b, "'\\''");
-		else
-			buf_addc(b, *s);
-	}
-	buf_addc(b, '\'');
-}
-
 static int not_allowed(const struct objects_check *c, const char *dir, struct err *e)
 {
-	cleanup_buf struct buf word = BUF_INIT(4 * PATH_MAX), shown = BUF_INIT(8 * PATH_MAX);
+	cleanup_buf struct buf word = BUF_INIT(8 * PATH_MAX);
 
-	add_word(&word, dir);
-	str_show(&shown, buf_str(&word), word.len);
+	if (!str_shell(&word, dir, strlen(dir)))
+		buf_adds(&word, "DIR"); /* no argument could name it */
 	return err_refuse(e,
 		"the repository of %s takes objects from %s, which is not part of it, and a "
 		"command "
 		"could read all of them; if that is right, approve it with: croft policy trust "
 		"--objects %s",
-		c->repo->workspace, dir, buf_str(&shown));
+		c->repo->workspace, dir, buf_str(&word));
 }
 
 static int denied(const struct objects_check *c, const char *dir, const struct policy_rule *rule,

@@ -270,6 +270,17 @@ struct start {
 	int error;
 };
 
+/* Memory of its own; a limit that is lower already stays. */
+static int limit_data(uint64_t max_b)
+{
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_DATA, &l) < 0)
+		return -1;
+	l.rlim_cur = MIN_OF(l.rlim_cur, (rlim_t)max_b);
+	return setrlimit(RLIMIT_DATA, &l);
+}
+
 /* In the new process, which has our memory until the exec: only system calls. */
 static int child_main(void *arg)
 {
@@ -288,8 +299,7 @@ static int child_main(void *arg)
 			goto failed;
 	if (chdir(s->dir) < 0)
 		goto failed;
-	if (s->data_max_b &&
-		setrlimit(RLIMIT_DATA, &(struct rlimit){s->data_max_b, s->data_max_b}) < 0)
+	if (s->data_max_b && limit_data(s->data_max_b) < 0)
 		goto failed;
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
