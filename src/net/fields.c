@@ -12,6 +12,7 @@
 #include <strings.h>
 
 #include "base/cleanup.h"
+#include "base/credential.h"
 #include "base/str.h"
 
 #define FIELDS_FIRST 24u
@@ -101,18 +102,9 @@ enum field_kind field_kind(const char *name, size_t n)
 
 static bool field_sensitive(const char *name, size_t n, enum field_kind kind)
 {
-	static const char *const names[] = {"set-cookie", "x-api-key", "api-key", "x-goog-api-key",
-		"x-auth-token", "private-token"};
-
 	if (kind == FIELD_AUTHORIZATION || kind == FIELD_COOKIE)
 		return true;
-	if (kind != FIELD_PLAIN || n < 7 || n > 14)
-		return false;
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (name[0] == names[i][0] && strlen(names[i]) == n &&
-			memcmp(name, names[i], n) == 0)
-			return true;
-	return false;
+	return kind == FIELD_PLAIN && credential_name(CREDENTIAL_HEADER, name, n);
 }
 
 bool field_protected(const char *name, size_t n)

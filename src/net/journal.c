@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/credential.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "net/dns.h"
@@ -189,13 +190,32 @@ void journal_connection(struct flow *f, const char *why)
 	put(j, &line);
 }
 
-/* Query strings hold what people type; placeholders, though no secrets, have no place in a file. */
+/*
+ * Query strings hold what people type; credentials, and placeholders, though no secrets, have no place
+ * in a file.
+ */
 static void show_query(struct json *w, const char *query)
 {
-	if (strcasestr(query, "croft"))
+	cleanup_buf struct buf text = BUF_INIT(LINE_MAX_B);
+
+	if (strcasestr(query, "croft")) {
 		json_str(w, "query", "(not recorded)");
-	else
-		show(w, "query", query);
+		return;
+	}
+	for (const char *p = query; *p;) {
+		size_t n = strcspn(p, "&;");
+		const char *is = memchr(p, '=', n);
+		size_t name = is ? (size_t)(is - p) : n;
+		bool hide = is && credential_is(CREDENTIAL_QUERY, p, name, is + 1, n - name - 1);
+
+		buf_add(&text, p, hide ? name + 1 : n);
+		if (hide)
+			buf_adds(&text, "(not recorded)");
+		p += n;
+		if (*p)
+			buf_addc(&text, *p++);
+	}
+	show(w, "query", text.failed ? "(not recorded)" : buf_str(&text));
 }
 
 void journal_request(struct flow *f, const struct net_verdict *v, const struct exchange_record *x)

@@ -9,14 +9,11 @@
 
 #include "base/base64.h"
 #include "base/cleanup.h"
+#include "base/credential.h"
 #include "base/str.h"
 #include "net/keeper_text.h"
 
 #define RESIDUE_MAX_B (2u * HTTP_HEAD_MAX_B)
-
-/* What callers send to say who they are. Removed where a secret says `strip`. */
-static const char *const credentials[] = {
-	"authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"};
 
 struct bound {
 	const struct net_secret *s;
@@ -267,6 +264,33 @@ static struct bound *query_bound(struct job *j, const char *name, size_t n)
 	return NULL;
 }
 
+static bool strips(const struct job *j)
+{
+	bool any = false;
+
+	for (size_t k = 0; k < j->b_n; k++)
+		any = any || j->b[k].s->strip;
+	return any;
+}
+
+/* Does a parameter bring a credential of the caller's? Some servers take ';' for '&'. */
+static bool brings_credential(const char *p, size_t n)
+{
+	const char *end = p + n;
+
+	while (p < end) {
+		const char *stop = memchr(p, ';', (size_t)(end - p)), *is;
+
+		stop = stop ? stop : end;
+		is = memchr(p, '=', (size_t)(stop - p));
+		is = is ? is : stop;
+		if (credential_is(CREDENTIAL_QUERY, p, (size_t)(is - p), is, (size_t)(stop - is)))
+			return true;
+		p = stop + 1;
+	}
+	return false;
+}
+
 /*
  * Parameter by parameter: placeholders where they belong are kept in plain form, `strip` drops
  * foreign ones.
@@ -275,6 +299,7 @@ static unsigned look_at_query(struct job *j)
 {
 	cleanup_buf struct buf q = BUF_INIT(HTTP_PATH_MAX + PLACEHOLDER_MAX);
 	const char *p = j->r->query, *end = p + strlen(p);
+	bool strip = strips(j);
 
 	while (p < end) {
 		size_t n = strcspn(p, "&"), name_n = MIN_OF(strcspn(p, "="), n);
@@ -285,7 +310,7 @@ static unsigned look_at_query(struct job *j)
 
 		if (ours)
 			b->found = true;
-		if (ours || !b || !b->s->strip) {
+		if (ours || (!(b && b->s->strip) && !(strip && brings_credential(p, n)))) {
 			if (q.len)
 				buf_addc(&q, '&');
 			buf_add(&q, p, ours ? value : n);
@@ -320,11 +345,13 @@ static unsigned look_at_query(struct job *j)
 
 /* ---- credentials of the caller ---- */
 
-static bool is_credential(const struct job *j, const char *name)
+/* What callers send to say who they are. Removed where a secret says `strip`. */
+static bool is_credential(const struct job *j, const struct http_field *f)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(credentials); i++)
-		if (str_eq(name, credentials[i]))
-			return true;
+	const char *name = f->name;
+
+	if (credential_is(CREDENTIAL_HEADER, name, f->name_len, f->value, f->value_len))
+		return true;
 	for (size_t k = 0; k < j->b_n; k++) {
 		const char *h = header_of(j->b[k].s);
 
@@ -357,7 +384,7 @@ static void strip_fields(struct job *j)
 	size_t n = 0;
 
 	for (size_t i = 0; i < f->n; i++)
-		if (j->ours[i] || !is_credential(j, f->v[i].name))
+		if (j->ours[i] || !is_credential(j, &f->v[i]))
 			f->v[n++] = f->v[i];
 	f->n = n;
 }
@@ -392,11 +419,8 @@ static unsigned strip(struct job *j)
 {
 	char user[PLACE_USER_MAX];
 	size_t user_n = caller_user(j, user);
-	bool any = false;
 
-	for (size_t k = 0; k < j->b_n; k++)
-		any = any || j->b[k].s->strip;
-	if (!any)
+	if (!strips(j))
 		return 0;
 	strip_fields(j);
 	for (size_t k = 0; k < j->b_n && !j->status; k++)

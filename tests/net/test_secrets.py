@@ -350,6 +350,23 @@ def foreign_credential(p):
     check(foreign in seen_by(p), "the control does not pass")
 
 
+@case("N30-names", tiers=BOTH)
+def foreign_names(p):
+    """The same under the names that other services have for it, in headers and in the query."""
+    store(p)
+    foreign = "glpat-" + "k3" * 14
+    headers = ["PRIVATE-TOKEN", "X-Auth-Token", "JOB-TOKEN", "X-Vault-Token", "X_Api_Key", "apikey", "DD-API-KEY", "X-Client-Secret"]
+    names = ["private_token", "PRIVATE%5FTOKEN", "access_token", "api_key", "key", "X-Amz-Signature", "a=1;job_token"]
+    steps = [https(HOST, get("/h", HOST, headers=[h + ": " + foreign])) for h in headers]
+    steps += [https(HOST, get("/q?q=1&" + n + "=" + foreign, HOST)) for n in names]
+    found = with_placeholder(p, bound(strip=True), steps)
+    check(all(statuses(f) == [200] for f in found), found)
+    check(foreign not in seen_by(p), "a foreign credential passed: %s" % seen_by(p))
+    check(seen_by(p).count(VALUE) == len(steps), "ours was not put in")
+    p.inside({"allow": [HOST]}, steps)
+    check(seen_by(p).count(foreign) == len(steps), "the control does not pass")
+
+
 @case("S7-environment", tiers=BOTH)
 def environment(p):
     """Variables of the caller that look like the secret do not come in beside the placeholder."""

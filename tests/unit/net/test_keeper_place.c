@@ -380,6 +380,31 @@ TEST(strip_what_the_caller_brought)
 		HAS("x-other: " OTHER "\r\n");
 		LACKS("foreign");
 	}
+	{ /* under whatever name */
+		CARRY(s,
+			GET("/x?private_token=foreign&q=1&Access%5fToken=foreign&a=1;api_key="
+			    "foreign"
+			    "&key=foreign0123456789abc&pageToken=next1&key=PROJ-1") "PRIVATE-TOKEN:"
+										    " foreign\r\nX-"
+										    "Auth-Token: "
+										    "foreign\r\nJOB"
+										    "-TOKEN: "
+										    "foreign\r\nX-"
+										    "Vault-Token: "
+										    "foreign\r\nX_"
+										    "Api_Key: "
+										    "foreign\r\n"
+										    "x-csrf-token: "
+										    "kept\r\nidempo"
+										    "tency-key: "
+										    "kept2\r\n\r"
+										    "\n");
+		CHECK_INT(status, 0);
+		LACKS("foreign");
+		HAS("GET /x?q=1&pageToken=next1&key=PROJ-1 ");
+		HAS("x-csrf-token: kept\r\n");
+		HAS("idempotency-key: kept2\r\n");
+	}
 	s = header;
 	s.strip = true;
 	{
@@ -415,6 +440,12 @@ TEST(strip_what_the_caller_brought)
 			HAS(buf_str(&want));
 			LACKS("Zm9yZWlnbjpmb3JlaWdu");
 		}
+	}
+	{ /* the control: without strip they stay */
+		CARRY(bearer, GET("/x?private_token=foreign1") "private-token: foreign2\r\n\r\n");
+		CHECK_INT(status, 0);
+		HAS("foreign1");
+		HAS("foreign2");
 	}
 	{ /* the control: without strip it stays */
 		CARRY(bearer, GET("/x") "authorization: Bearer foreign\r\n\r\n");

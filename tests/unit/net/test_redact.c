@@ -5,6 +5,8 @@
  */
 #include "test.h"
 
+#include <malloc.h>
+
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -324,6 +326,44 @@ TEST(values_come_and_go)
 	buf_reset(&out);
 	redact_feed(h.r, "def", 3, false, &out);
 	CHECK_STR(buf_str(&out), "abcdef");
+}
+
+#define STREAMS 1024
+
+/* 64 values and 1,024 connections: what is compiled is there once, and nothing of it is a value. */
+TEST(streams_share_what_is_compiled)
+{
+	static const char text[] = "{\\\"a\\\": \\\"b\\u0041 %20 without an end of line\\\"} ";
+	static struct redact *r[STREAMS];
+	static struct values v;
+	struct redactor *d = redactor_new();
+	size_t before;
+
+	CHECK(d && values_init(&v) == 0);
+	for (unsigned i = 0; i < 64; i++) {
+		char value[64];
+
+		snprintf(value, sizeof(value), "ghp_%02uAbCdEfGh0123456789XyZwVuTsRqPoNm", i);
+		CHECK(redactor_add(d, value, strlen(value)));
+		CHECK(values_add(&v, value, strlen(value)));
+		CHECK(!memmem(&v, sizeof(v), value + 4, 8));
+		values_fold((uint8_t *)value, (uint8_t *)value, strlen(value));
+		CHECK(!memmem(&v, sizeof(v), value + 4, 8));
+	}
+	before = mallinfo2().uordblks;
+	for (size_t i = 0; i < STREAMS; i++) {
+		cleanup_buf struct buf out = BUF_INIT(4096);
+
+		r[i] = redact_new(d);
+		CHECK(r[i]);
+		for (int k = 0; k < 20; k++)
+			redact_feed(r[i], text, sizeof(text) - 1, false, &out);
+		CHECK(redact_waits(r[i]));
+	}
+	CHECK(mallinfo2().uordblks - before < STREAMS * (size_t)(16u << 10));
+	for (size_t i = 0; i < STREAMS; i++)
+		redact_free(r[i]);
+	redactor_free(d);
 }
 
 TEST(redact_has_limits)
