@@ -18,7 +18,7 @@ enum credential_place { CREDENTIAL_HEADER = 1 << 0, CREDENTIAL_QUERY = 1 << 1 };
 /* Is what goes under this name a credential, whatever it is? A query's name may be percent-encoded. */
 bool credential_name(enum credential_place place, const char *name, size_t n);
 /* … or under a name that is also used for other things ("key"), and it looks random? */
-bool credential_is(enum credential_place place, const char *name, size_t n, const char *value,
-	size_t value_n);
+bool credential_is(
+	enum credential_place place, const char *name, size_t n, const char *value, size_t value_n);
 
 #endif

@@ -18,8 +18,9 @@
 #define TEXT_MAX (16u << 10)
 
 static const char word[] = "croftAb3xYz9KqLm0PwEr";
-/* One with what looks like escapes in it, one that begins as escapes end. */
-static const char *const values[] = {"sk-9/Va%6c+\"e\\u0041==x", "n0041/Vb6c-rt+u/25=="};
+/* One with what looks like escapes in it, one that begins as escapes end, one with other letters. */
+static const char *const values[] = {
+	"sk-9/Va%6c+\"e\\u0041==x", "n0041/Vb6c-rt+u/25==", "Pa ss+w\xf0\x9f\x98\x80rd 0aF u"};
 static const char *const words[1] = {word};
 static const size_t word_n[1] = {sizeof(word) - 1};
 

@@ -107,7 +107,7 @@ def echo_secret(headers):
     value = headers.get("authorization", headers.get("x-api-key", ""))
     value = value.split(" ", 1)[-1]
     raw = value.encode("latin-1")
-    body = "\n".join(["plain " + value, "percent " + "".join("%%%02X" % b for b in raw), "hex " + raw.hex(),
+    body = "\n".join(["plain " + value, "upper " + value.upper(), "lower " + value.lower(), "percent " + "".join("%%%02X" % b for b in raw), "hex " + raw.hex(),
                       "base64 " + base64.b64encode(raw).decode(),
                       "base64-1 " + base64.b64encode(b"x" + raw).decode(),
                       "base64-2 " + base64.b64encode(b"xy" + raw).decode(),

@@ -325,7 +325,7 @@ static bool server_start(struct server *sv)
 	return true;
 }
 
-static bool server_saw(struct server *sv, const char *text)
+static inline bool server_saw(struct server *sv, const char *text)
 {
 	bool found;
 
@@ -335,7 +335,7 @@ static bool server_saw(struct server *sv, const char *text)
 	return found;
 }
 
-static void server_forget(struct server *sv)
+static inline void server_forget(struct server *sv)
 {
 	pthread_mutex_lock(&sv->lock);
 	buf_reset(&sv->seen);
