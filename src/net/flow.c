@@ -225,9 +225,11 @@ static enum sniffed sniff_tls(struct flow *f, const unsigned char *p, size_t n)
 	case HELLO_OK:
 		break;
 	}
-	if (h.ech)
-		flow_refuse_why(
-			f, "ECH", "its server name is encrypted (ECH), so it cannot be checked");
+	f->ech = h.ech;
+	if (h.ech_old || (h.ech && (!f->rule || f->rule->ech_refused)))
+		flow_refuse_why(f, "ECH",
+			"it holds an encrypted server name (ECH), which cannot be checked%s",
+			h.ech_old ? "" : "; ech: allow in the rule would let it through");
 	else if (f->dest.host && (h.sni_bad || strcmp(h.sni, f->host) != 0))
 		flow_refuse_why(f, "SNI", "its server name is %s%s%s, not %s", h.sni[0] ? "\"" : "",
 			h.sni[0]    ? h.sni

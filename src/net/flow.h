@@ -36,6 +36,7 @@ struct flow {
 	const struct net_rule *rule; /* of the connect verdict; memory of gen */
 	enum net_mode mode;
 	bool tls; /* the sandbox began with a ClientHello */
+	bool ech; /* mode tls: with an encrypted one inside, or what looks like it */
 	uint64_t id, since_ms;
 	uint64_t up_b, down_b;
 	struct watch watch;

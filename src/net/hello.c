@@ -150,8 +150,10 @@ static bool read_extension(
 	 * What is sent as camouflage cannot be told from the real thing; that is its purpose. So
 	 * its presence counts, whatever it holds.
 	 */
-	if ((type >= EXT_ECH_DRAFT_FIRST && type <= EXT_ECH) || type == EXT_ESNI)
+	if (type == EXT_ECH)
 		h->ech = true;
+	if ((type >= EXT_ECH_DRAFT_FIRST && type < EXT_ECH) || type == EXT_ESNI)
+		h->ech_old = true;
 	return true;
 }
 

@@ -17,7 +17,8 @@ enum hello_result { HELLO_MORE, HELLO_OK, HELLO_NOT_TLS, HELLO_BAD };
 struct hello {
 	char sni[NET_NAME_MAX + 1]; /* canonical; "" when there is none */
 	bool sni_bad; /* one was there and is not a canonical name, or more than one */
-	bool ech;     /* encrypted_client_hello (0xfe0d), its drafts and ESNI; GREASE counts too */
+	bool ech; /* encrypted_client_hello (0xfe0d); camouflage (GREASE) cannot be told from it */
+	bool ech_old; /* its drafts and ESNI, which nobody sends as camouflage any more */
 	bool alpn_h2, alpn_h1;
 };
 /*

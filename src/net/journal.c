@@ -185,6 +185,8 @@ void journal_connection(struct flow *f, const char *why)
 	json_uint(&w, "duration_ms", loop_now_ms(f->gw->loop) - f->since_ms);
 	if (f->asked)
 		json_bool(&w, "asked", true);
+	if (f->ech)
+		json_bool(&w, "ech", true);
 	show(&w, "end", why);
 	json_end(&w);
 	put(j, &line);

@@ -93,6 +93,8 @@ struct net_rule {
 	struct net_limits limits;
 	bool private_ok;    /* addresses of private ranges may be dialled */
 	bool plaintext;     /* inspected without TLS may be; implied by port 80 */
+	bool ech_refused;   /* mode tls: no ClientHello with an encrypted one inside */
+	bool ech_allowed;   /* said so: also for hostile commands */
 	bool keep_slash;    /* "%2F" in a path is a character of its segment; with paths only */
 	const char *reason; /* text for whoever is refused, or NULL */
 	struct policy_origin origin;

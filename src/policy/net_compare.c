@@ -85,6 +85,8 @@ int net_rule_cmp(const struct net_rule *a, const struct net_rule *b)
 	c = c ? c : (int)a->private_ok - (int)b->private_ok;
 	c = c ? c : (int)a->plaintext - (int)b->plaintext;
 	c = c ? c : (int)a->keep_slash - (int)b->keep_slash;
+	c = c ? c : (int)a->ech_refused - (int)b->ech_refused;
+	c = c ? c : (int)a->ech_allowed - (int)b->ech_allowed;
 	return c ? c : text_cmp(a->reason, b->reason);
 }
 

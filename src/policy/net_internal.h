@@ -73,6 +73,7 @@ enum net_key {
 	NK_PRIVATE,
 	NK_PLAINTEXT,
 	NK_ENCODED_SLASH,
+	NK_ECH,
 	NK_REASON,
 	NK_NAME, /* expanded text only, and last for that reason */
 	NK_NUM,

@@ -464,6 +464,20 @@ static int merge_all(struct merge *m)
 	return r;
 }
 
+/*
+ * An encrypted ClientHello may be for another site behind the same server. Honest clients send one
+ * as well, as camouflage, so it is refused where the command is not to be trusted at all.
+ */
+static void settle_ech(struct net_policy *n)
+{
+	for (size_t i = 0; i < n->rules_n; i++) {
+		struct net_rule *r = &n->rules[i];
+
+		if (r->effect != NET_DENY && r->mode == NET_TLS && !r->ech_allowed)
+			r->ech_refused = true;
+	}
+}
+
 int combine_network(struct policy *p, const struct stack *s, bool lint, struct err *e)
 {
 	struct arena a = {.head = p->memory};
@@ -478,6 +492,8 @@ int combine_network(struct policy *p, const struct stack *s, bool lint, struct e
 	r = merge_all(&m);
 	p->memory = a.head;
 	p->net = n;
+	if (r == 0 && p->threat == THREAT_HOSTILE)
+		settle_ech(n);
 	return r == 0 && lint ? net_lint(n, e) : r;
 }
 

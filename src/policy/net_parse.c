@@ -114,6 +114,7 @@ static int read_entry(struct reader *r, const char *key)
 		[NK_PRIVATE] = {"private", rule_value},
 		[NK_PLAINTEXT] = {"plaintext", rule_value},
 		[NK_ENCODED_SLASH] = {"encoded-slash", rule_value},
+		[NK_ECH] = {"ech", rule_value},
 		[NK_REASON] = {"reason", rule_value},
 		[NK_NAME] = {"name", rule_value}};
 	bool ceiling = str_starts(key, "ceiling");

@@ -40,6 +40,7 @@ static void rule_line(struct buf *out, const struct net_rule *r)
 	buf_adds(out, r->push ? " push" : "");
 	buf_adds(out, r->private_ok ? " private" : "");
 	buf_adds(out, r->plaintext ? " plaintext" : "");
+	buf_adds(out, r->ech_allowed ? " ech=allow" : r->ech_refused ? " ech=refuse" : "");
 	buf_adds(out, r->keep_slash ? " encoded-slash=keep" : "");
 	if (m->rate_milli) {
 		buf_adds(out, " rate=");
@@ -224,6 +225,8 @@ static void json_net_rule(struct json *j, const struct net_rule *r)
 		json_bool(j, "private", true);
 	if (r->plaintext)
 		json_bool(j, "plaintext", true);
+	if (r->ech_allowed || r->ech_refused)
+		json_str(j, "ech", r->ech_allowed ? "allow" : "refuse");
 	if (r->keep_slash)
 		json_str(j, "encoded-slash", "keep");
 	json_limits(j, &r->limits);

@@ -14,7 +14,7 @@
 const char *const net_effect_names[NET_EFFECT_NUM] = {"deny", "ask", "allow"};
 const char *const net_mode_names[NET_MODE_NUM] = {"tcp", "tls", "http", "git", "registry", "ws"};
 const char *const net_key_names[NK_NUM] = {"host", "cidr", "ports", "mode", "methods", "paths",
-	"query", "repos", "push", "refs", "limits", "private", "plaintext", "encoded-slash",
+	"query", "repos", "push", "refs", "limits", "private", "plaintext", "encoded-slash", "ech",
 	"reason", "name"};
 const char *const net_limit_keys[] = {"rate", "up", "down", "body", "uses", "expires"};
 _Static_assert(ARRAY_SIZE(net_limit_keys) == NET_LIMIT_KEYS_N, "as the header says");
@@ -128,6 +128,12 @@ static int draft_value(struct policy_layer *l, struct net_draft *d, enum net_key
 		if (!str_eq(text, "keep") && !str_eq(text, "refuse"))
 			return value_bad(e, text, "is not \"keep\" or \"refuse\"");
 		d->rule.keep_slash = str_eq(text, "keep");
+		return 0;
+	case NK_ECH:
+		if (!str_eq(text, "allow") && !str_eq(text, "refuse"))
+			return value_bad(e, text, "is not \"allow\" or \"refuse\"");
+		d->rule.ech_allowed = str_eq(text, "allow");
+		d->rule.ech_refused = !d->rule.ech_allowed;
 		return 0;
 	case NK_REASON:
 		return keep_text(l, &d->rule.reason, "the reason", text, NET_REASON_MAX, e);
@@ -418,6 +424,8 @@ static const char *key_useless(const struct net_draft *d, enum net_key k)
 		if (k == NK_PLAINTEXT && !net_mode_inspects(m))
 			return "is only for modes that inspect requests";
 		return NULL;
+	case NK_ECH:
+		return deny || m != NET_TLS ? "is only for grants of mode tls" : NULL;
 	case NK_MODE:
 		if (deny && m != NET_HTTP && m != NET_GIT)
 			return "of a deny is http or git: a deny holds whatever is spoken";

@@ -157,6 +157,8 @@ static void entry(struct writer *w, const struct net_rule *r)
 		limits(w->out, &r->limits);
 		buf_addc(w->out, '\n');
 	}
+	if (r->ech_allowed || r->ech_refused)
+		buf_addf(w->out, IN3 "ech: %s\n", r->ech_allowed ? "allow" : "refuse");
 	if (r->keep_slash)
 		buf_adds(w->out, IN3 "encoded-slash: keep\n");
 	texts(w->out, IN3, "methods", r->methods, r->methods_n);
