@@ -27,10 +27,11 @@ static bool is_framed(const struct conn *c)
 }
 
 /* What is hidden goes to the gateway, framed. */
-static bool pass_on(struct conn *c, const struct buf *clean)
+static bool pass_on(struct conn *c, struct buf *clean)
 {
 	char head[20];
 
+	range_cut(c, clean);
 	if (clean->failed || !clean->len)
 		return !clean->failed;
 	if (!is_framed(c))
@@ -222,6 +223,8 @@ static bool take_head(struct conn *c)
 	}
 	if (r.status >= 200 || r.status == 101)
 		bad = settle(c, &r, c->rx + c->rx_off, (size_t)n);
+	if (!bad && r.status >= 200)
+		bad = range_settle(c, &r);
 	if (!bad && r.status != 100 && !deliver_head(c, &r))
 		bad = "the answer's head is too long";
 	if (!bad && (r.status >= 200 || r.status == 101)) {

@@ -92,6 +92,15 @@ struct messages { /* of a WebSocket, from the server */
 	size_t control_n;
 };
 
+struct range {                /* of a body */
+	bool asked;           /* by the request: a range that is understood */
+	bool suffix;          /* the last `last` bytes */
+	bool cut;             /* the answer is a part, to be cut */
+	uint64_t first, last; /* as the command wants it; last UINT64_MAX: to the end */
+	uint64_t from;        /* as the server was asked */
+	uint64_t skip, left;  /* of what comes: to drop, then to give */
+};
+
 enum answer_body { ANSWER_NONE, ANSWER_LENGTH, ANSWER_CHUNKED, ANSWER_CLOSE };
 
 struct conn {
@@ -137,6 +146,7 @@ struct conn {
 	uint64_t release_ms;
 	bool release_stalled; /* the gateway did not take: time spent so does not count */
 	struct messages messages;
+	struct range range;
 };
 
 /* Takes fd. */
@@ -179,6 +189,15 @@ void messages_init(struct messages *m);
 void messages_done(struct messages *m);
 /* Returns how much of p, which is not empty, was read; -1: not frames, or out of memory. */
 long messages_pump(struct conn *c, const char *p, size_t n);
+
+/* ---- parts of a body (keeper_range.c) ---- */
+
+/* What the server is asked for; false when out of memory. */
+bool range_ask(struct conn *c);
+/* Its answer's head; a reason to refuse, or NULL. */
+const char *range_settle(struct conn *c, struct http_response *r);
+/* What was searched becomes what was wanted of it. */
+void range_cut(struct conn *c, struct buf *clean);
 
 /* ---- upstream (keeper_up.c) ---- */
 

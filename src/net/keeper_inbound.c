@@ -58,12 +58,11 @@ static bool settle_fields(struct conn *c)
 	struct http_request *r = &c->req;
 
 	fields_remove(&r->fields, "accept-encoding");
-	fields_remove(&r->fields, "range");
-	fields_remove(&r->fields, "if-range");
 	if (r->upgrade_ws)
 		fields_remove(&r->fields, "sec-websocket-extensions");
 	r->trailers_ok = false;
-	return !fields_add(&r->fields, &r->arena, "accept-encoding", 15, "identity", 8);
+	return range_ask(c) &&
+	       !fields_add(&r->fields, &r->arena, "accept-encoding", 15, "identity", 8);
 }
 
 static void exchange_start(struct conn *c)

@@ -402,7 +402,7 @@ def echoes(p):
     found = with_placeholder(p, policy, steps)
     reached = [e for e in noted(p) if e["event"] == "request" and VALUE in e["headers"].get("authorization", "")]
     check(len(reached) >= len(how), "the secret was not used: %s" % found)
-    check(all("range" not in e["headers"] for e in reached), reached)
+    check(all(e["headers"].get("range") != "bytes=0-9" for e in reached), reached)  # wider, so that it can be searched
     forms = [VALUE, base64.b64encode(b"u:" + VALUE.encode()).decode()[:-4], "".join("%%%02X" % b for b in VALUE.encode()),
              "".join("\\u%04x" % b for b in VALUE.encode())]
     for h, f in zip(how, found):

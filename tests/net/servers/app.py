@@ -218,7 +218,9 @@ async def respond(label, conn, w, method, target, headers, pairs, body):
         await asyncio.sleep(0.001)
         w.write(b"tail")
     elif words[0] == "file":  # bytes that hold a credential, or a part of them
-        w.write(ranged(b"x" * 3000 + headers.get("authorization", "").split(" ")[-1].encode() + b"y" * 3000, headers.get("range", "")))
+        pad = int(words[1])
+        data = b"x" * pad + headers.get("authorization", "").split(" ")[-1].encode() + b"y" * pad
+        w.write(ranged(data, headers.get("range", "")))
     elif words[0] == "hold":
         w.write(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhold")
         await w.drain()
