@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the gateway costs: bulk bytes, inspected requests, start-up, memory, many connections.
+"""What the gateway costs: bulk bytes, inspected requests, latency, start-up, memory, many connections.
 
 Everything runs in a network of its own (tests/net/world.py): a host namespace, where croft and its rivals run, and
 servers outside, joined by one veth pair. Proxies are held to one core, clients and servers to another, whoever they are.
@@ -31,6 +31,7 @@ PYTHON = "/usr/bin/python3" if os.access("/usr/bin/python3", os.X_OK) else sys.e
 SERVER = "tcp.example.com"
 SINK, ECHO, SOURCE = 9001, 9002, 9003
 HAPROXY_SINK, HAPROXY_SOURCE, NGINX_PORT, MITM_PORT = 9101, 9103, 9443, 9444
+ANSWERS, LATENCY_PORT = 9004, 9445
 CORES = sorted(os.sched_getaffinity(0))
 PROXY_CORE, LOAD_CORE = {CORES[0]}, {CORES[-1]}
 MIB = 1 << 20
@@ -341,6 +342,54 @@ def measure_requests(bench):
 					  if ours and n != "croft namespace" and len(v) == len(ours)}}
 
 
+# ---- latency: what one client waits for ----
+
+LATENCY_NGINX = """daemon off; master_process off; worker_processes 1; pid {dir}/lat.pid; error_log {dir}/lat.err;
+events {{ worker_connections 512; }}
+http {{ access_log off; client_body_temp_path {dir}/lb; proxy_temp_path {dir}/lp; fastcgi_temp_path {dir}/lf; uwsgi_temp_path {dir}/lu;
+  scgi_temp_path {dir}/ls; ssl_certificate {cert}; ssl_certificate_key {key};
+  map $http_upgrade $way {{ default upgrade; "" ""; }}
+  upstream far {{ server {address}:{far}; keepalive 16; }}
+  server {{ listen 127.0.0.1:{port} ssl;
+    location / {{ proxy_pass https://far; proxy_http_version 1.1; proxy_buffering off; proxy_set_header Host tcp.example.com;
+      proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $way; proxy_ssl_verify on; proxy_ssl_trusted_certificate {ca};
+      proxy_ssl_name tcp.example.com; proxy_ssl_server_name on; }} }} }}
+"""
+
+
+def measure_latency(bench):
+	"""Waiting times of one client at a time: direct, through the gateway, through nginx. The rest of the machine is idle."""
+	count, rounds = (30, 2) if bench.quick else (300, 5)
+	waits = shutil.copy(os.path.join(HERE, "net", "waits.py"), bench.site.workspace)
+	bench.world.spawn_ready([PYTHON, os.path.join(HERE, "net", "answers.py"), bench.sites.TCP, str(ANSWERS), *bench.world.good])
+	rule = bench.policy("latency", [{"host": SERVER, "ports": [ANSWERS], "mode": "ws"}])
+	command = [PYTHON, waits, SERVER, str(ANSWERS), str(count)]
+	variants = {"plain": command, "croft namespace": bench.croft(rule, *command)}
+	nginx = shutil.which("nginx", path=bench.site.env["PATH"] + ":/usr/sbin")
+	if nginx:
+		conf = os.path.join(bench.site.root, "latency.conf")
+		with open(conf, "w", encoding="ascii") as f:
+			f.write(LATENCY_NGINX.format(dir=bench.site.root, address=bench.sites.TCP, far=ANSWERS, port=LATENCY_PORT,
+				cert=bench.world.good[0], key=bench.world.good[1], ca=bench.world.ca))
+		bench.spawn_proxy([nginx, "-p", bench.site.root, "-c", conf, "-e", conf + ".err"], LATENCY_PORT)
+		variants["nginx"] = [PYTHON, waits, "127.0.0.1", str(LATENCY_PORT), str(count)]
+	else:
+		bench.skipped["latency: nginx"] = "nginx is not installed"
+	found = {}
+	for i in range(rounds):
+		order = list(variants)
+		for name in order[i % len(order):] + order[:i % len(order)]:
+			progress(f"latency: {name}, {i + 1}/{rounds}")
+			r = subprocess.run(["taskset", "-c", str(min(LOAD_CORE)), *variants[name]], cwd=bench.site.workspace, env=bench.site.env,
+				capture_output=True, check=False, timeout=300)
+			if r.returncode:
+				raise rivals.Skip(f"{name}: {r.stderr.decode('utf-8', 'replace').strip()[-200:]}")
+			for kind, values in json.loads(r.stdout).items():
+				found.setdefault(kind, {}).setdefault(name, []).extend(values)
+	return {kind: {name: {"p50": stats.percentile(v, 50), "p99": stats.percentile(v, 99), "n": len(v)} for name, v in names.items()}
+		for kind, names in found.items()}
+
+
 # ---- (c) start-up ----
 
 def timed(argv, bench):
@@ -428,6 +477,10 @@ def report(results):
 				f"p99 {lat.get('p99', 0):.0f})")
 		for name, x in r["ratio"].items():
 			say(f"  {name:36} {x['p50']:7.3f}   (p90 {x['p90']:.3f}, 95 % {x['low']:.3f}–{x['high']:.3f})")
+	for kind, names in (results.get("latency") or {}).items():
+		say(f"\nLatency, {kind} (µs)")
+		for name, s in names.items():
+			say(f"  {name:18}{s['p50'] / 1e3:9.0f}  (p99 {s['p99'] / 1e3:.0f}, {s['n']} samples)")
 	r = results.get("startup")
 	if r:
 		say("\nStart-up with a network rule that is not used (ms)")
@@ -462,6 +515,9 @@ def bars(results):
 	r = results.get("requests") or {}
 	yield line("inspected HTTPS requests, croft namespace / mitmproxy ≥ 20", ratio(r, "mitmproxy"), 20, True)
 	yield line("inspected HTTPS requests, croft namespace / nginx ≥ 0.7", ratio(r, "nginx"), 0.7, True)
+	for kind, names in (results.get("latency") or {}).items():
+		ours, direct = names.get("croft namespace"), names.get("plain")
+		yield line(f"latency, {kind}, ms more than direct at p50 ≤ 5", ours and direct and (ours["p50"] - direct["p50"]) / 1e6, 5, False)
 	d = (results.get("startup") or {}).get("difference_ns")
 	yield line("start-up with network rules, ms more ≤ 0.5", d and d["p50"] / 1e6, 0.5, False)
 	idle = (results.get("memory") or {}).get("idle")
@@ -471,7 +527,7 @@ def bars(results):
 def parse():
 	p = argparse.ArgumentParser(prog="bench/net.py", description=__doc__.splitlines()[0])
 	p.add_argument("--quick", action="store_true", help="few runs: does everything work, not how fast")
-	p.add_argument("--only", default="bulk,requests,startup,memory", help="comma-separated measures")
+	p.add_argument("--only", default="bulk,requests,latency,startup,memory", help="comma-separated measures")
 	p.add_argument("--gib", type=int, default=10, help="length of the stream whose memory is watched")
 	p.add_argument("--json", metavar="FILE", help="write the results here, too")
 	return p.parse_args()
@@ -485,7 +541,7 @@ def run(options, site, world, sites):
 	for child in [peer, *world.children]:
 		pin(child.pid, LOAD_CORE)
 	results = {"schema": 1, "quick": options.quick, "skipped": bench.skipped}
-	measures = {"startup": measure_startup, "bulk": measure_bulk, "requests": measure_requests, "memory": measure_memory}
+	measures = {"startup": measure_startup, "bulk": measure_bulk, "requests": measure_requests, "latency": measure_latency, "memory": measure_memory}
 	for name, function in measures.items():
 		if name in options.only.split(","):
 			try:
