@@ -136,6 +136,21 @@ static void record(struct env_run *x, struct receipt *r)
 		receipt_degrade(r, "what was staged is in %s until croft ls adopts it", v->dir);
 }
 
+/*
+ * In somebody else's repository git may refuse to work, and what is staged could neither be recorded nor
+ * landed: better known before the command runs. One of our own is not looked at here.
+ */
+static int check_owner(struct env *v, struct err *e)
+{
+	cleanup_buf struct buf path = BUF_INIT(PATH_MAX);
+	struct stat st;
+
+	buf_addf(&path, "%s/.git", v->workspace);
+	if (lstat(buf_str(&path), &st) < 0 || st.st_uid == geteuid())
+		return 0;
+	return repo_open(&v->repo, v->workspace, v->state_dir, e);
+}
+
 int env_run(struct env_run *ret, struct run_request *q, const char *state_dir, struct receipt *r,
 	struct err *e)
 {
@@ -144,6 +159,8 @@ int env_run(struct env_run *ret, struct run_request *q, const char *state_dir, s
 
 	*ret = (struct env_run){0};
 	rc = prepare(&ret->slot, &ret->env, q, state_dir, r, e);
+	if (rc == 0)
+		rc = check_owner(&ret->env, e);
 	if (rc == 0)
 		rc = env_stage(&ret->env, false, &stage, e);
 	if (rc == 0) {

@@ -68,17 +68,35 @@ static bool same_repository(const struct repo *a, const struct repo *b)
 	return str_eq(repo_ledger_dir(a), repo_ledger_dir(b));
 }
 
-static int run_git(const struct evidence *v, const char *const *argv, const struct buf *in,
+/*
+ * Of several remote.NAME.uploadpack git takes the first, so mute.h cannot silence the repository's: an option
+ * can.
+ */
+static const char *pack_option(const struct repo *r, const char *verb)
+{
+	bool push = str_eq(verb, "push");
+
+	for (size_t i = 0; i < r->muted.n; i++)
+		if (str_starts(r->muted.v[i], "remote.") &&
+			strstr(r->muted.v[i], push ? ".receivepack=" : ".uploadpack="))
+			return push ? "--receive-pack=git-receive-pack"
+				    : "--upload-pack=git-upload-pack";
+	return NULL;
+}
+
+static int run_git(const struct evidence *v, const char *const *words, const struct buf *in,
 	struct buf *out, struct err *e)
 {
+	const char *argv[PUSH_BATCH + 24] = {words[0], pack_option(&v->repo, words[0])};
 	struct git_run run = {.argv = argv,
-		.dir = v->repo.workspace,
 		.in = in ? in->data : NULL,
 		.in_n = in ? in->len : 0,
 		.out = out,
 		.interactive = true};
 
-	return git_run(&run, e);
+	for (size_t i = 1, n = argv[1] ? 2 : 1; words[i] && n + 1 < ARRAY_SIZE(argv); i++)
+		argv[n++] = words[i];
+	return repo_git(&v->repo, &run, e);
 }
 
 /* ------------------------------------------------------------------ push */

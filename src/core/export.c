@@ -142,11 +142,8 @@ static int put_git_bundle(struct job *j, struct err *e)
 		return fd;
 	buf_addf(&ref, LEDGER_REF_PREFIX "%s", j->source.id);
 	argv[4] = buf_str(&ref);
-	if (r->git_dir)
-		run.dir = r->workspace;
-	else
-		run.git_dir = r->store;
-	x = git_run(&run, e);
+	run.git_dir = r->store;
+	x = r->git_dir ? repo_git(r, &run, e) : git_run(&run, e);
 	if (x < 0 && !j->verdict.good)
 		return 0; /* history that is not whole cannot be bundled; the report says it is bad */
 	return x < 0 ? err_wrap(e, "write evidence.bundle") : 0;

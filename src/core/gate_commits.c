@@ -35,7 +35,7 @@ void gate_commits_done(struct gate_commits *c)
 static int name_ends(const struct repo *r, const char *range, struct buf *out, struct err *e)
 {
 	const char *argv[] = {"rev-parse", "--revs-only", range, "--", NULL};
-	struct git_run run = {.argv = argv, .dir = r->workspace, .out = out};
+	struct git_run run = {.argv = argv, .out = out};
 
 	if (!r->git_dir)
 		return err_invalid(e, "%s is no Git repository; a gate judges the commits of one",
@@ -43,7 +43,7 @@ static int name_ends(const struct repo *r, const char *range, struct buf *out, s
 	if (range[0] == '-' || !range[0])
 		return err_invalid(
 			e, "%.60s is no range of commits; write one such as main..HEAD", range);
-	return git_run(&run, e);
+	return repo_git(r, &run, e);
 }
 
 /*

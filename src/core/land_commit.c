@@ -21,8 +21,8 @@
 static int as_user(struct land_job *j, const char *const *argv, struct buf *out, bool any,
 	int *ret_status, struct err *e)
 {
-	struct git_run run = {.argv = argv, .dir = j->v->workspace, .out = out, .any_status = any};
-	int rc = git_run(&run, e);
+	struct git_run run = {.argv = argv, .out = out, .any_status = any};
+	int rc = repo_git(&j->v->repo, &run, e);
 
 	if (ret_status)
 		*ret_status = run.status;
@@ -210,7 +210,6 @@ static int commit_tree(struct land_job *j, const struct oid *tree, const struct 
 	struct oid_hex t = oid_hex(tree), p = oid_hex(parent);
 	const char *argv[8] = {"commit-tree", t.s};
 	struct git_run run = {.argv = argv,
-		.dir = j->v->workspace,
 		.in = message,
 		.in_n = n,
 		.out = &out,
@@ -225,7 +224,7 @@ static int commit_tree(struct land_job *j, const struct oid *tree, const struct 
 		argv[k++] = "-S";
 	rc = repo_export_objects(&j->v->repo, tree, e);
 	if (rc == 0)
-		rc = git_run(&run, e);
+		rc = repo_git(&j->v->repo, &run, e);
 	if (rc < 0)
 		return err_wrap(e, "make the commit");
 	chomp(&out);
@@ -356,8 +355,8 @@ static int check_identity(struct land_job *j, struct err *e)
 
 	for (size_t i = 0; i < ARRAY_SIZE(who); i++) {
 		const char *argv[] = {"var", who[i], NULL};
-		struct git_run run = {.argv = argv, .dir = j->v->workspace, .any_status = true};
-		int rc = git_run(&run, e);
+		struct git_run run = {.argv = argv, .any_status = true};
+		int rc = repo_git(&j->v->repo, &run, e);
 
 		if (rc < 0)
 			return rc;

@@ -167,7 +167,7 @@ int land_write_index(struct land_job *j, bool back, struct err *e)
 	cleanup_free char *var = NULL;
 	const char *argv[] = {"update-index", "--add", "--replace", "-z", "--index-info", NULL};
 	const char *env[] = {NULL, NULL};
-	struct git_run run = {.argv = argv, .dir = j->v->workspace, .env = env};
+	struct git_run run = {.argv = argv, .env = env};
 	int rc;
 
 	if (!j->in.index)
@@ -180,7 +180,7 @@ int land_write_index(struct land_job *j, bool back, struct err *e)
 	env[0] = var;
 	run.in = buf_str(&lines);
 	run.in_n = lines.len;
-	rc = lines.len ? git_run(&run, e) : 0;
+	rc = lines.len ? repo_git(&j->v->repo, &run, e) : 0;
 	if (rc < 0) {
 		unlink(p.fresh);
 		return err_wrap(e, "update the index");
@@ -199,8 +199,8 @@ int land_check_index(struct land_job *j, struct err *e)
 	struct oid_hex onto = oid_hex(&j->in.onto);
 	const char *argv[] = {"diff-index", "--cached", "--raw", "-z", "--no-renames",
 		"--no-abbrev", "--ignore-submodules", onto.s, "--", NULL};
-	struct git_run run = {.argv = argv, .dir = j->v->workspace, .out = &out};
-	int rc = git_run(&run, e);
+	struct git_run run = {.argv = argv, .out = &out};
+	int rc = repo_git(&j->v->repo, &run, e);
 
 	if (rc == 0)
 		rc = land_parse_raw(&out, j->v->repo.hash, &staged, e);
@@ -225,7 +225,7 @@ int land_move_ref(struct land_job *j, bool back, struct err *e)
 	char zero[OID_HEX_MAX + 1], why[128];
 	const char *set[] = {"update-ref", "-m", why, j->in.ref, new.s, old.s, NULL};
 	const char *drop[] = {"update-ref", "-d", j->in.ref, old.s, NULL};
-	struct git_run run = {.argv = set, .dir = j->v->workspace};
+	struct git_run run = {.argv = set};
 	int rc;
 
 	if (!j->in.ref || oid_eq(to, from))
@@ -237,6 +237,6 @@ int land_move_ref(struct land_job *j, bool back, struct err *e)
 		set[5] = zero;
 	if (oid_is_none(to))
 		run.argv = drop;
-	rc = git_run(&run, e);
+	rc = repo_git(&j->v->repo, &run, e);
 	return rc < 0 ? err_wrap(e, "move %s", land_show(j->in.ref).s) : 0;
 }

@@ -22,23 +22,22 @@ static int ref_state(struct land_job *j, int *ret, struct err *e)
 	struct oid_hex new = oid_hex(&j->in.ref_new);
 	const char *parse[] = {"rev-parse", "--verify", "-q", j->in.ref, NULL};
 	const char *past[] = {"merge-base", "--is-ancestor", new.s, j->in.ref, NULL};
-	struct git_run run = {
-		.argv = parse, .dir = j->v->workspace, .out = &out, .any_status = true};
+	struct git_run run = {.argv = parse, .out = &out, .any_status = true};
 	struct oid now = {0};
 	int rc;
 
 	*ret = 0;
 	if (!j->in.ref)
 		return 0;
-	rc = git_run(&run, e);
+	rc = repo_git(&j->v->repo, &run, e);
 	if (rc < 0)
 		return rc;
 	if (run.status == 0 && !oid_parse(&now, buf_str(&out), strcspn(buf_str(&out), "\n")))
 		return err_set(e, EBADMSG, "read what git rev-parse says");
 	if (oid_eq(&now, &j->in.ref_old) || (oid_is_none(&now) && oid_is_none(&j->in.ref_old)))
 		return 0;
-	run = (struct git_run){.argv = past, .dir = j->v->workspace, .any_status = true};
-	rc = git_run(&run, e);
+	run = (struct git_run){.argv = past, .any_status = true};
+	rc = repo_git(&j->v->repo, &run, e);
 	*ret = run.status == 0 ? 1 : -1;
 	return rc;
 }

@@ -297,25 +297,24 @@ int notes_git_ai_write(struct notes *n, const struct repo *r, const struct story
 	const char *add[] = {"notes", "--ref=ai", "add", "-f", "-F", "-", commit.s, NULL};
 	const char *list[] = {"notes", "--ref=ai", "list", commit.s, NULL};
 	cleanup_buf struct buf old = BUF_INIT(NOTES_MAX_B), text = BUF_INIT(NOTES_MAX_B);
-	struct git_run run = {.argv = list, .dir = r->workspace, .any_status = true};
+	struct git_run run = {.argv = list, .any_status = true};
 	bool has;
 	int x;
 
 	if (!r->git_dir)
 		return err_invalid(e, "notes need a Git repository, and %s is none", r->workspace);
-	x = git_run(&run, e);
+	x = repo_git(r, &run, e);
 	if (x < 0)
 		return x;
 	has = run.status == 0;
 	if (has) {
-		run = (struct git_run){.argv = show, .dir = r->workspace, .out = &old};
-		x = git_run(&run, e);
+		run = (struct git_run){.argv = show, .out = &old};
+		x = repo_git(r, &run, e);
 	}
 	if (x == 0)
 		x = notes_git_ai(n, s, l, has ? buf_str(&old) : NULL, &text, e);
 	if (x != 0)
 		return x;
-	run = (struct git_run){
-		.argv = add, .dir = r->workspace, .in = buf_str(&text), .in_n = text.len};
-	return git_run(&run, e);
+	run = (struct git_run){.argv = add, .in = buf_str(&text), .in_n = text.len};
+	return repo_git(r, &run, e);
 }

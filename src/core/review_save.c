@@ -236,13 +236,14 @@ static void reviewer(const struct env *v, struct buf *ret)
 {
 	cleanup_buf struct buf out = BUF_INIT(4096);
 	struct git_run r = {.argv = (const char *const[]){"var", "GIT_COMMITTER_IDENT", NULL},
-		.dir = v->repo.git_dir ? v->repo.workspace : "/",
+		.dir = "/",
 		.out = &out,
 		.any_status = true};
 	struct err ignored = ERR_INIT;
 	const char *end;
 
-	if (git_run(&r, &ignored) == 0 && r.status == 0 && (end = strrchr(buf_str(&out), '>')))
+	if ((v->repo.git_dir ? repo_git(&v->repo, &r, &ignored) : git_run(&r, &ignored)) == 0 &&
+		r.status == 0 && (end = strrchr(buf_str(&out), '>')))
 		str_show(ret, out.data, (size_t)(end - out.data) + 1);
 	if (!ret->len)
 		buf_adds(ret, "unknown");

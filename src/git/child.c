@@ -134,28 +134,13 @@ static bool add_config(struct strlist *l, const char *const *settings)
 	return true;
 }
 
-/*
- * Git refuses a repository whose owner is not the caller, because its configuration could run the
- * owner's programs. The caller's own, and whatever root was told to work in, may be used: there the
- * workspace was named on purpose. Somebody else's stays refused by git itself.
- */
-static bool add_safe_directory(struct strlist *l, const char *dir)
-{
-	cleanup_buf struct buf b = BUF_INIT(PATH_MAX + 32);
-	struct stat st;
-
-	if (stat(dir, &st) < 0 || (st.st_uid != geteuid() && geteuid() != 0))
-		return true;
-	buf_addf(&b, "safe.directory=%s", dir);
-	return !b.failed && strlist_add(l, "-c") && strlist_add(l, b.data);
-}
-
 static bool make_words(struct strlist *l, const struct git_run *r)
 {
 	static const char *const clean[] = {"core.fsmonitor=false", "core.hooksPath=/dev/null",
 		"core.attributesFile=/dev/null", "protocol.allow=never", "gc.auto=0",
 		"maintenance.auto=false", "core.quotePath=false", NULL};
-	static const char *const own[] = {"gc.auto=0", "maintenance.auto=false", NULL};
+	static const char *const own[] = {
+		"gc.auto=0", "maintenance.auto=false", "protocol.ext.allow=never", NULL};
 	static const char *const no_hooks[] = {
 		"core.fsmonitor=false", "core.hooksPath=/dev/null", NULL};
 
@@ -163,8 +148,9 @@ static bool make_words(struct strlist *l, const struct git_run *r)
 		return false;
 	if (!r->git_dir && !r->hooks && !add_config(l, no_hooks))
 		return false;
-	if (!r->git_dir && r->dir && !add_safe_directory(l, r->dir))
-		return false;
+	for (size_t i = 0; !r->git_dir && r->muted && i < r->muted->n; i++)
+		if (!strlist_add(l, "-c") || !strlist_add(l, r->muted->v[i]))
+			return false;
 	for (const char *const *a = r->argv; *a; a++)
 		if (!strlist_add(l, *a))
 			return false;
@@ -219,7 +205,7 @@ static bool names_a_repository(const char *var)
 static bool own_environment(struct strlist *l, const struct git_run *r)
 {
 	static const char *const fixed[] = {"GIT_OPTIONAL_LOCKS=0", "GIT_PAGER=cat",
-		"GIT_NO_REPLACE_OBJECTS=1", "GIT_GRAFT_FILE=/nonexistent"};
+		"GIT_NO_REPLACE_OBJECTS=1", "GIT_GRAFT_FILE=/nonexistent", "GIT_NO_LAZY_FETCH=1"};
 
 	for (char **v = environ; v && *v; v++)
 		if (!names_a_repository(*v) && !strlist_add(l, *v))
@@ -352,6 +338,9 @@ int git_child_start(
 	rc = git_path(&git, e);
 	if (rc < 0)
 		return rc;
+	if (!r->git_dir && !r->muted && !str_eq(dir, "/"))
+		return err_set(
+			e, EINVAL, "run git in %s without looking at its configuration", dir);
 	if (!make_lists(&argv, &env, r, git))
 		return err_set(e, ENOMEM, "start git");
 	rc = spawn(&c, git, argv.v, env.v, dir, (const int[3]){in, out, err}, r->data_max_b);

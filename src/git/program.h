@@ -9,7 +9,10 @@
  *         as user in the user's own repository (git_dir NULL, chdir to `dir`), with the user's own
  *                 configuration and environment, for what is the user's: identity, signing, status,
  *                 push. Never on a directory that a sandbox can write; optional locks off; hooks off;
- *                 no replace refs and no grafts, so that both ways see one history.
+ *                 programs that the repository's own configuration names off (`muted`, see mute.h), so
+ *                 repo_git() is the way to ask for it; no replace refs and no grafts, so that both ways
+ *                 see one history. Whether the owner of the repository is trusted is git's own
+ *                 decision (safe.directory).
  * Limits: output is collected up to out->max (-EFBIG beyond) or goes to out_fd; standard error is kept
  *         for the message, at most 2 KiB, made printable.
  */
@@ -34,12 +37,13 @@ struct git_run {
 	size_t in_n;
 	int in_fd; /* … or from here when > 0; else /dev/null */
 	struct buf *out;
-	int out_fd; /* when out is NULL and > 0; else /dev/null */
-	uint64_t
-		data_max_b; /* memory of its own that it may have; 0: any. For what a sandbox made */
-	bool any_status;    /* a status other than 0 is not a failure */
-	bool hooks;         /* as user: let the user's hooks run */
-	bool interactive;   /* as user: keep the terminal (a signing key may ask) */
+	int out_fd;          /* when out is NULL and > 0; else /dev/null */
+	uint64_t data_max_b; /* most memory of its own, for what a sandbox made; 0: any */
+	bool any_status;     /* a status other than 0 is not a failure */
+	bool hooks; /* as user: let core.hooksPath be what it is, for a question that runs none */
+	/* As user: settings of a repository that are overridden; NULL only where dir is "/". */
+	const struct strlist *muted;
+	bool interactive; /* as user: keep the terminal (a signing key may ask) */
 	/* results */
 	int status; /* exit status, 128+n for signal n */
 };

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "git/mute.h"
 #include "git/repo_impl.h"
 #include "os/path.h"
 
@@ -18,7 +19,8 @@ int repo_open(struct repo *ret, const char *workspace, const char *state_dir, st
 {
 	cleanup_repo struct repo r = {.objects = STRLIST_INIT(REPO_OBJECTS_MAX),
 		.included = STRLIST_INIT(REPO_CONFIGS_MAX),
-		.config_files = STRLIST_INIT(REPO_CONFIGS_MAX)};
+		.config_files = STRLIST_INIT(REPO_CONFIGS_MAX),
+		.muted = STRLIST_INIT(MUTE_MAX)};
 	int rc;
 
 	rc = repo_find(&r, workspace, e);
@@ -42,6 +44,7 @@ void repo_done(struct repo *r)
 	free(r->hooks_path);
 	strlist_done(&r->included);
 	strlist_done(&r->config_files);
+	strlist_done(&r->muted);
 	*r = (struct repo){0};
 }
 

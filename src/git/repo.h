@@ -37,6 +37,8 @@ struct repo {
 	char *hooks_path; /* relative to the workspace when core.hooksPath lies in it, else NULL */
 	struct strlist included; /* files in it that include.path or includeIf names, relative */
 	struct strlist config_files; /* every file so named, absolute, there or not */
+	struct strlist
+		muted; /* "key=value": programs of its own configuration, silenced (mute.h) */
 };
 
 /* Finds the repository and makes the store if need be. A damaged one is refused with what to do. */

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "git/mute.h"
 #include "git/repo_impl.h"
 #include "os/path.h"
 
@@ -411,6 +412,7 @@ static char *next_text(struct buf *b, size_t *at)
 static int take_settings(
 	struct repo *r, struct buf *out, bool *ret_any, bool *ret_hooks, struct err *e)
 {
+	cleanup_mute struct mute mute = MUTE_INIT;
 	bool bare = false;
 	size_t at = 0;
 	int rc = 0;
@@ -420,6 +422,7 @@ static int take_settings(
 	while (rc == 0 && at < out->len) {
 		const char *scope = next_text(out, &at), *origin = next_text(out, &at);
 		char *key = next_text(out, &at), *v;
+		bool own;
 
 		if (!key)
 			return err_set(e, EBADMSG, "read the configuration of %s", r->workspace);
@@ -432,7 +435,10 @@ static int take_settings(
 		if (str_eq(key, "include.path") ||
 			(str_starts(key, "includeif.") && str_ends(key, ".path")))
 			rc = take_include(r, origin, v, e);
-		if (!str_eq(scope, "local") && !str_eq(scope, "worktree"))
+		own = str_eq(scope, "local") || str_eq(scope, "worktree");
+		if (rc == 0)
+			rc = mute_take(&mute, own, key, v, e);
+		if (!own)
 			continue;
 		*ret_any = true;
 		if (rc == 0)
@@ -446,7 +452,21 @@ static int take_settings(
 			"the repository of %s is bare, so it has no files to work on: use a clone "
 			"or worktree of it",
 			r->workspace);
-	return 0;
+	return mute_settings(&mute, &r->muted, e);
+}
+
+/* Somebody else's: git says so in many words. */
+static int say_foreign(const struct repo *r, int rc, struct err *e)
+{
+	if (!strstr(e->msg, "dubious ownership") && !strstr(e->msg, "safe.directory"))
+		return err_wrap(e, "open the repository of %s", r->workspace);
+	err_refuse(e,
+		"the repository of %s belongs to another user, so git does not open it for you; "
+		"work as "
+		"that user, or, if you trust what is in it, run: git config --global --add "
+		"safe.directory %s",
+		r->workspace, r->workspace);
+	return rc < 0 ? -EPERM : rc;
 }
 
 int repo_git(const struct repo *r, struct git_run *run, struct err *e)
@@ -461,6 +481,7 @@ int repo_git(const struct repo *r, struct git_run *run, struct err *e)
 	env[0] = buf_str(&ceiling);
 	run->git_dir = NULL;
 	run->dir = r->workspace;
+	run->muted = &r->muted;
 	if (!run->env)
 		run->env = env;
 	return git_run(run, e);
@@ -480,6 +501,8 @@ int repo_ask_git(struct repo *r, struct err *e)
 	strlist_done(&r->included);
 	strlist_done(&r->config_files);
 	r->included = r->config_files = STRLIST_INIT(REPO_CONFIGS_MAX);
+	strlist_done(&r->muted);
+	r->muted = STRLIST_INIT(MUTE_MAX);
 	r->hash = GIT_SHA1;
 	r->sparse = r->reftable = r->claims_workspace = false;
 	if (!r->git_dir)
@@ -498,5 +521,5 @@ int repo_ask_git(struct repo *r, struct err *e)
 	 */
 	run = (struct git_run){.argv = (const char *const[]){"rev-parse", "--git-dir", NULL}};
 	rc = repo_git(r, &run, e);
-	return rc < 0 ? err_wrap(e, "open the repository of %s", r->workspace) : 0;
+	return rc < 0 ? say_foreign(r, rc, e) : 0;
 }

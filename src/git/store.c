@@ -27,6 +27,7 @@
 #include "base/digest.h"
 #include "base/json.h"
 #include "base/jsonread.h"
+#include "git/mute.h"
 #include "git/repo_impl.h"
 #include "os/path.h"
 #include "os/tree.h"
@@ -46,6 +47,8 @@ static bool can_note(const struct repo *r)
 
 	for (size_t i = 0; i < r->config_files.n; i++)
 		fine = fine && utf8_valid(r->config_files.v[i], strlen(r->config_files.v[i]));
+	for (size_t i = 0; i < r->muted.n; i++)
+		fine = fine && utf8_valid(r->muted.v[i], strlen(r->muted.v[i]));
 	for (size_t i = 0; i < r->included.n; i++)
 		fine = fine && utf8_valid(r->included.v[i], strlen(r->included.v[i]));
 	return fine;
@@ -73,6 +76,7 @@ static int write_notes(const struct repo *r, int fd, const char *stamp, struct e
 	json_str(&j, "hooks_path", r->hooks_path);
 	json_list(&j, "included", &r->included);
 	json_list(&j, "config_files", &r->config_files);
+	json_list(&j, "muted", &r->muted);
 	json_end(&j);
 	buf_addc(&b, '\n');
 	rc = b.failed ? -ENOMEM : file_replace_at(fd, NOTES, b.data, b.len, 0600);
@@ -81,12 +85,12 @@ static int write_notes(const struct repo *r, int fd, const char *stamp, struct e
 	return rc < 0 ? err_set(e, -rc, "write %s/%s", r->store, NOTES) : 0;
 }
 
-static bool read_list(const struct jnode *n, struct strlist *ret)
+static bool read_list(const struct jnode *n, struct strlist *ret, uint32_t max)
 {
 	bool fine = jtype(n) == JARRAY;
 
 	strlist_done(ret);
-	*ret = STRLIST_INIT(REPO_CONFIGS_MAX);
+	*ret = STRLIST_INIT(max);
 	for (size_t i = 0; fine && i < jlen(n); i++) {
 		const char *s = jstr(jat(n, i));
 
@@ -103,8 +107,9 @@ static bool read_obeyed(struct repo *r, const struct jnode *root)
 	const struct jnode *hooks = jget(root, "hooks_path");
 	struct err ignored = ERR_INIT;
 
-	if (!was || !hooks || !read_list(jget(root, "included"), &r->included) ||
-		!read_list(jget(root, "config_files"), &r->config_files) ||
+	if (!was || !hooks || !read_list(jget(root, "included"), &r->included, REPO_CONFIGS_MAX) ||
+		!read_list(jget(root, "config_files"), &r->config_files, REPO_CONFIGS_MAX) ||
+		!read_list(jget(root, "muted"), &r->muted, MUTE_MAX) ||
 		repo_stamp_included(r, &files, &ignored) < 0 || !str_eq(was, buf_str(&files)))
 		return false;
 	free(r->hooks_path);

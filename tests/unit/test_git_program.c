@@ -9,6 +9,8 @@
 #include "git/read.h"
 #include "git_world.h"
 
+static const struct strlist nothing_muted;
+
 #define ARGV(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 static bool no_children_left(void)
@@ -49,6 +51,7 @@ TEST(clean_means_nobody_elses_configuration)
 	buf_reset(&out);
 	r.git_dir = NULL;
 	r.dir = w.work;
+	r.muted = &nothing_muted;
 	CHECK_INT(git_run(&r, &e), 0);
 	CHECK(strstr(buf_str(&out), "touch evil") && strstr(buf_str(&out), "user.name=X"));
 	CHECK(no_children_left());
@@ -61,7 +64,8 @@ TEST(hooks_run_only_when_asked_for)
 	char mark[128];
 	struct git_run r = {.argv = ARGV("-c", "user.name=A", "-c", "user.email=a@example.org",
 				    "commit", "-q", "--allow-empty", "-m", "x"),
-		.dir = w.work};
+		.dir = w.work,
+		.muted = &nothing_muted};
 
 	CHECK(world_make(&w, "sha1"));
 	CHECK(world_sh(&w, "mkdir -p .git/hooks; printf '#!/bin/sh\\ntouch ran\\n' > "
@@ -114,6 +118,7 @@ TEST(a_grandchild_with_the_pipe_does_not_hold_us)
 	struct err e = ERR_INIT;
 	struct git_run r = {.argv = ARGV("-c", "alias.bg=!sleep 1000 & echo $!", "bg"),
 		.dir = w.work,
+		.muted = &nothing_muted,
 		.out = &out};
 	uint64_t pid;
 
