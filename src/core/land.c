@@ -65,10 +65,12 @@ int land_commits(struct land_job *j, struct err *e)
 	if (oid_eq(&j->in.landed, &j->in.onto))
 		return 1;
 	land_patch_id(j, &j->in.onto, &j->in.landed);
+	if ((rc = land_diff(&j->v->repo, &j->in.onto, &j->in.landed, &c, e)) < 0 ||
+		(rc = land_check_landed(j, &c, e)) < 0)
+		return rc;
 	if (!here)
 		return 0;
-	if ((rc = land_diff(&j->v->repo, &j->in.onto, &j->in.landed, &c, e)) < 0 ||
-		(rc = land_plan(j, &c, true, e)) < 0)
+	if ((rc = land_plan(j, &c, true, e)) < 0 || (rc = land_check_beside(j, e)) < 0)
 		return rc;
 	return land_check_index(j, e);
 }
@@ -94,6 +96,8 @@ static int prepare(struct land_job *j, struct err *e)
 	if (j->in.how == LAND_WORKTREE) {
 		j->in.landed = j->in.tree;
 		rc = land_plan(j, &j->sel, false, e);
+		if (rc == 0)
+			rc = land_check_beside(j, e);
 		if (rc < 0 || j->in.ops.n == 0)
 			return rc < 0 ? rc : 1;
 		land_patch_id(j, &j->in.start, &j->in.tree);

@@ -139,6 +139,10 @@ bool land_link_good(const char *path, const char *target, size_t n);
 /* Is what this commit's tree holds beside c's paths fit to be checked out? (land_names.c) */
 int land_check_names(
 	struct land_job *j, const struct changes *c, const struct oid *tree, struct err *e);
+/* The same for the tree that comes out of it all on a branch: c is onto..landed. */
+int land_check_landed(struct land_job *j, const struct changes *c, struct err *e);
+/* And for the checkout as it will be; files that need a filter are told (land_beside.c). */
+int land_check_beside(struct land_job *j, struct err *e);
 
 /* ---- merging (land_merge.c) ---- */
 

@@ -106,6 +106,7 @@ static unsigned names_bits(const struct names *t)
 struct check {
 	struct land_job *j;
 	const struct changes *c;
+	bool whole; /* all that lands, not one commit of the environment's */
 	struct err *e;
 };
 
@@ -115,6 +116,11 @@ static int refuse(const struct check *k, const char *dir, size_t dir_n, const ch
 
 	buf_add(&path, dir, dir_n);
 	buf_adds(&path, name);
+	if (k->whole)
+		return err_refuse(k->e, "%s does not land: with what the branch has already, it %s",
+			land_show(buf_str(&path)).s,
+			*name ? "differs from another name only in case"
+			      : "is a repository for Git, whose configuration runs programs");
 	return err_refuse(k->e,
 		"a commit of %s holds %s, which %s, and does not land; use --squash for what is "
 		"staged",
@@ -184,4 +190,11 @@ int land_check_names(
 	const struct check k = {.j = j, .c = c, .e = e};
 
 	return c->n ? check_below(&k, 0, c->n, 0, tree, &j->in.start, 0) : 0;
+}
+
+int land_check_landed(struct land_job *j, const struct changes *c, struct err *e)
+{
+	const struct check k = {.j = j, .c = c, .whole = true, .e = e};
+
+	return c->n ? check_below(&k, 0, c->n, 0, &j->in.landed, &j->in.onto, 0) : 0;
 }
