@@ -22,6 +22,7 @@
 #include "core/held.h"
 #include "core/relay.h"
 #include "core/scratch.h"
+#include "core/sockets.h"
 #include "core/staged.h"
 #include "core/state.h"
 #include "core/supervise.h"
@@ -386,6 +387,27 @@ static void note_limits(struct attempt *a, const struct cgroup_usage *u)
 		strlist_add(&r->limits_hit, "disk");
 }
 
+/* A host service that came while the command ran could be spoken to: the receipt says so. */
+static void look_for_sockets(struct attempt *a)
+{
+	struct strlist now = STRLIST_INIT(SOCKETS_MAX);
+	struct err e = ERR_INIT;
+
+	if (a->engine->tier == TIER_NAMESPACE &&
+		sockets_find(&now, a->q->policy, harmless(a->q), &e) < 0)
+		receipt_degrade(a->receipt, "sockets of host services: %s", e.msg);
+	for (size_t i = 0; i < now.n; i++) {
+		cleanup_buf struct buf name = BUF_INIT(8192);
+
+		str_show(&name, now.v[i], strlen(now.v[i]));
+		receipt_degrade(a->receipt,
+			"a service of the host's made the socket %s while the command ran, which "
+			"could connect to it",
+			buf_str(&name));
+	}
+	strlist_done(&now);
+}
+
 /* Fill the receipt from what is known after the end. */
 static void conclude(void *arg, const struct outcome *o)
 {
@@ -403,6 +425,7 @@ static void conclude(void *arg, const struct outcome *o)
 	r->observe = a->q->policy->observe;
 	note_limits(a, &u);
 	note_degradations(a);
+	look_for_sockets(a);
 	note_files(a);
 	receipt_seal(r, &a->plan);
 }
@@ -644,12 +667,13 @@ static int settle_staged(struct policy *ret, struct policy *p, bool *skip,
 }
 
 /* Rules that hold only if their path is present: look once, before anything depends on them. */
-static int settle_policy(
-	struct policy *ret, const struct run_request *q, const struct held *held, struct err *e)
+static int settle_policy(struct policy *ret, const struct run_request *q, const struct held *held,
+	const struct strlist *sockets, struct err *e)
 {
 	struct policy *p = q->policy;
 	cleanup_free bool *skip = calloc(p->rules_n + 1, sizeof(*skip));
-	cleanup_free struct policy_fixed *fixed = calloc(held->paths.n + 3, sizeof(*fixed));
+	cleanup_free struct policy_fixed *fixed =
+		calloc(held->paths.n + sockets->n + 3, sizeof(*fixed));
 	char own[POLICY_PATH_MAX], gateway[POLICY_PATH_MAX], real[PATH_MAX];
 	size_t fixed_n = 0;
 	struct err no_gateway = ERR_INIT;
@@ -676,6 +700,8 @@ static int settle_policy(
 	}
 	for (size_t i = 0; i < held->paths.n; i++)
 		fixed[fixed_n++] = (struct policy_fixed){.path = held->paths.v[i], .runs = true};
+	for (size_t i = 0; i < sockets->n; i++)
+		fixed[fixed_n++] = (struct policy_fixed){.path = sockets->v[i], .deny = true};
 	if (q->staging)
 		return settle_staged(ret, p, skip, fixed, q->staging, e);
 	return policy_present(ret, p, skip, fixed, e);
@@ -684,13 +710,21 @@ static int settle_policy(
 /* As settle_policy(), with the names that run on the host. What is discarded harms nobody. */
 static int settle(struct policy *ret, bool *ret_hold, const struct run_request *q, struct err *e)
 {
+	struct strlist sockets = STRLIST_INIT(SOCKETS_MAX);
 	struct held held = HELD_INIT;
 	int r = 0;
 
 	if (!q->discard)
 		r = held_find(&held, q->policy, q->home, harmless(q), e);
+	if (r == 0 && q->policy->tier != TIER_PROCESS) /* which has no AF_UNIX sockets */
+		r = sockets_find(&sockets, q->policy, harmless(q), e);
+	if (r == -ENOENT || r == -EACCES) { /* no list to be had: look_for_sockets() says so */
+		*e = ERR_INIT;
+		r = 0;
+	}
 	if (r == 0)
-		r = settle_policy(ret, q, &held, e);
+		r = settle_policy(ret, q, &held, &sockets, e);
+	strlist_done(&sockets);
 	*ret_hold = held.broker;
 	held_done(&held);
 	return r;

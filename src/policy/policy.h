@@ -169,6 +169,7 @@ int policy_resolve(struct policy *ret, struct policy_layer *const *layers, size_
 struct policy_fixed {
 	const char *path; /* NULL: the end of the list */
 	bool absent;      /* nothing has the name yet, and nothing shall */
+	bool deny;        /* not even read: a host service's socket, unless a grant names it */
 	bool runs;        /* on the host, so a grant may name it; otherwise it is croft's own */
 };
 /*

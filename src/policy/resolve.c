@@ -39,13 +39,15 @@ int policy_present(struct policy *ret, struct policy *p, const bool *skip,
 	for (const struct policy_fixed *f = fixed; f->path; f++) {
 		struct policy_rule *r = &live.rules[live.rules_n];
 
-		if (policy_access(p, f->path, NULL) != ACCESS_WRITE)
+		if (policy_access(p, f->path, NULL) <= (f->deny ? ACCESS_DENY : ACCESS_READ))
 			continue;
-		*r = (struct policy_rule){.access = ACCESS_READ,
+		*r = (struct policy_rule){.access = f->deny ? ACCESS_DENY : ACCESS_READ,
 			.optional = !f->absent,
 			.path = policy_keep(p, f->path),
-			.origin = {.layer = f->runs ? LAYER_PROFILE : LAYER_FLOOR,
-				.file = f->runs ? policy_held_origin : "floor"}};
+			.origin = {.layer = f->runs || f->deny ? LAYER_PROFILE : LAYER_FLOOR,
+				.file = f->deny   ? "socket of a host service"
+					: f->runs ? policy_held_origin
+						  : "floor"}};
 		if (!r->path)
 			return err_set(e, ENOMEM, "settle the policy");
 		live.rules_n++;
