@@ -355,13 +355,18 @@ int env_layer_fd(const struct env *v, size_t i, struct err *e)
 int env_push_layer(struct env *v, struct err *e)
 {
 	char name[ENV_LAYER_NAME_LEN + 1];
+	struct err why = ERR_INIT;
 	int r;
 
+	/* A layer that cannot be put together with others (unreadable, too deep) can still be one of many. */
+	if (v->layers.n >= ENV_LAYERS_SQUASH)
+		env_squash(v, &why);
 	if (v->layers.n >= ENV_LAYERS_MAX)
 		return err_refuse(e,
-			"environment %s has %d layers, one for each snapshot and fork, and can "
-			"have no more; apply it, or start a new one",
-			v->name, ENV_LAYERS_MAX);
+			"environment %s has %d layers, one for each snapshot and fork, which "
+			"cannot "
+			"be put together (%s); apply it, or start a new one",
+			v->name, ENV_LAYERS_MAX, why.msg);
 	r = env_layer_make(v, name, e);
 	if (r < 0)
 		return r;

@@ -34,6 +34,8 @@
 
 #define ENV_NAME_MAX 64
 #define ENV_LAYERS_MAX 100
+#define ENV_LAYERS_SQUASH 32 /* so many are put together before another is added */
+#define ENV_SNAPSHOTS_MAX 1000
 #define ENV_SCHEMA 1
 
 enum env_kind { ENV_PINNED, ENV_LIVE, ENV_COPY, ENV_KIND_NUM };

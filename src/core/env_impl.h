@@ -19,6 +19,8 @@ const char *env_store_key(const struct repo *r);
 int env_random_id(char ret[17], struct err *e);
 /* Make a layer with its tree and work directory; its name is written to ret. */
 int env_layer_make(const struct env *v, char ret[ENV_LAYER_NAME_LEN + 1], struct err *e);
+/* All layers but the start's become one, in v's own list. Saved by the caller. */
+int env_squash(struct env *v, struct err *e);
 /* Absolute path of a part ("tree", "work", "i3") of a layer. */
 int env_layer_path(const struct env *v, const char *layer, const char *part, char *ret, size_t size,
 	struct err *e);

@@ -193,7 +193,7 @@ static void get_snapshots(struct reader *r, struct env *v)
 	const struct jnode *a = jget(r->root, "snapshots");
 
 	v->snapshots = calloc(jlen(a) + 1, sizeof(*v->snapshots));
-	for (size_t i = 0; v->snapshots && i < jlen(a) && i < ENV_LAYERS_MAX; i++) {
+	for (size_t i = 0; v->snapshots && i < jlen(a) && i < ENV_SNAPSHOTS_MAX; i++) {
 		struct env_snapshot *s = &v->snapshots[v->snapshots_n++];
 
 		s->layers = STRLIST_INIT(ENV_LAYERS_MAX + 1);

@@ -120,9 +120,12 @@ static int add_snapshot(struct env *v, const char *label, struct err *e)
 	if (v->kind == ENV_COPY)
 		return err_refuse(
 			e, "environment %s is a plain copy and has no layers to freeze", v->name);
-	if (v->snapshots_n >= ENV_LAYERS_MAX)
-		return err_refuse(e, "environment %s has %d snapshots and can have no more",
-			v->name, ENV_LAYERS_MAX);
+	if (v->snapshots_n >= ENV_SNAPSHOTS_MAX)
+		return err_refuse(e,
+			"environment %s has %d snapshots and can have no more; croft fork makes "
+			"one "
+			"that begins here without them",
+			v->name, ENV_SNAPSHOTS_MAX);
 	more = realloc(v->snapshots, (v->snapshots_n + 1) * sizeof(*more));
 	if (!more)
 		return err_set(e, ENOMEM, "snapshot");
@@ -140,6 +143,8 @@ static int add_snapshot(struct env *v, const char *label, struct err *e)
 
 int env_snapshot(struct env *v, const char *label, struct err *e)
 {
+	/* Until the record names them, new layers are nobody's. */
+	cleanup_fd __attribute__((unused)) int gc = env_hold_gc(v->state_dir, false);
 	char made[32], title[128];
 
 	if (!label) {
@@ -169,6 +174,7 @@ static bool upper_is_empty(const struct env *v)
 
 int env_restore(struct env *v, const char *label, struct err *e)
 {
+	cleanup_fd __attribute__((unused)) int gc = env_hold_gc(v->state_dir, false);
 	const struct env_snapshot *s = env_name_good(label) ? find_snapshot(v, label) : NULL;
 	char title[128], saved[ENV_NAME_MAX + 1] = "";
 
@@ -204,6 +210,7 @@ int env_restore(struct env *v, const char *label, struct err *e)
 
 int env_drop_layers(struct env *v, struct err *e)
 {
+	cleanup_fd __attribute__((unused)) int gc = env_hold_gc(v->state_dir, false);
 	struct timespec now;
 
 	if (v->kind == ENV_COPY)
