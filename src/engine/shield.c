@@ -15,7 +15,11 @@
 
 int shield_prepare(struct shield *s, bool scoped, pid_t helper, struct err *e)
 {
-	const pid_t ids[] = {getpid(), helper};
+	/* The supervisor has one thread in this tier; stopping it would stop the clock. */
+	struct guard g = {.ids = {getpid(), getppid(), helper},
+		.ids_n = helper > 0 ? 3 : 2,
+		.groups = {getpid(), getpgid(getppid())},
+		.groups_n = 2};
 
 	*s = SHIELD_INIT;
 	if (scoped) {
@@ -27,7 +31,9 @@ int shield_prepare(struct shield *s, bool scoped, pid_t helper, struct err *e)
 	s->guard = malloc(sizeof(*s->guard));
 	if (!s->guard)
 		return err_set(e, ENOMEM, "guard the first process");
-	return guard_build(s->guard, ids, helper > 0 ? 2 : 1, e);
+	if (g.groups[1] <= 0) /* it just died, or is outside our pid namespace */
+		g.groups_n = 1;
+	return guard_build(s->guard, &g, e);
 }
 
 int shield_enter(const struct shield *s, struct err *e)

@@ -36,7 +36,7 @@ static const struct {
 } targets[] = {
 	{SYS_kill, 0, 0}, {SYS_tkill, 0, 0}, {SYS_tgkill, 0, 1}, {SYS_rt_sigqueueinfo, 0, 0},
 	{SYS_rt_tgsigqueueinfo, 0, 1}, {SYS_pidfd_open, 0, 0},
-	{SYS_setpgid, 1, 1}, /* whoever is in its group could signal that */
+	{SYS_setpgid, 1, 1}, /* the leader's number is the group's: who is in it could signal it */
 };
 
 static size_t emit(struct seccomp_prog *p, uint16_t code, uint8_t jt, uint8_t jf, uint32_t k)
@@ -60,11 +60,12 @@ static void refuse_if(struct seccomp_prog *p, uint32_t k, uint32_t action)
 }
 
 /* The loaded value names a guarded process, thread or group, or everybody. */
-static void refuse_targets(struct seccomp_prog *p, const pid_t *ids, size_t n)
+static void refuse_targets(struct seccomp_prog *p, const struct guard *g)
 {
-	for (size_t i = 0; i < n; i++)
-		refuse_if(p, (uint32_t)ids[i], REFUSE);
-	refuse_if(p, (uint32_t)-ids[0], REFUSE);
+	for (size_t i = 0; i < g->ids_n; i++)
+		refuse_if(p, (uint32_t)g->ids[i], REFUSE);
+	for (size_t i = 0; i < g->groups_n; i++)
+		refuse_if(p, (uint32_t)-g->groups[i], REFUSE);
 	refuse_if(p, (uint32_t)-1, REFUSE);
 }
 
@@ -82,7 +83,7 @@ static void end_call(struct seccomp_prog *p, size_t at)
 }
 
 /* Signals that a descriptor sends to its owner. */
-static void check_fcntl(struct seccomp_prog *p, const pid_t *ids, size_t n)
+static void check_fcntl(struct seccomp_prog *p, const struct guard *g)
 {
 	size_t at;
 
@@ -90,7 +91,7 @@ static void check_fcntl(struct seccomp_prog *p, const pid_t *ids, size_t n)
 	refuse_if(p, K_F_SETOWN_EX, REFUSE);
 	at = on_call(p, F_SETOWN);
 	load_arg(p, 2);
-	refuse_targets(p, ids, n);
+	refuse_targets(p, g);
 	end_call(p, at);
 	at = on_call(p, K_F_SETSIG); /* to a terminal's group, which is not looked at */
 	load_arg(p, 2);
@@ -99,13 +100,13 @@ static void check_fcntl(struct seccomp_prog *p, const pid_t *ids, size_t n)
 	end_call(p, at);
 }
 
-int guard_build(struct seccomp_prog *p, const pid_t *ids, size_t n, struct err *e)
+int guard_build(struct seccomp_prog *p, const struct guard *g, struct err *e)
 {
 	size_t at;
 
 	p->n = 0;
-	if (n == 0 || n > GUARD_IDS_MAX)
-		return err_set(e, EINVAL, "guard %zu threads", n);
+	if (g->ids_n == 0 || g->ids_n > GUARD_IDS_MAX || g->groups_n > GUARD_IDS_MAX)
+		return err_set(e, EINVAL, "guard %zu threads", g->ids_n);
 	emit(p, BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, arch));
 	emit(p, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, NATIVE_ARCH);
 	emit(p, BPF_RET | BPF_K, 0, 0, SECCOMP_RET_KILL_PROCESS);
@@ -116,12 +117,12 @@ int guard_build(struct seccomp_prog *p, const pid_t *ids, size_t n, struct err *
 		at = on_call(p, targets[i].nr);
 		for (int arg = targets[i].first; arg <= targets[i].last; arg++) {
 			load_arg(p, arg);
-			refuse_targets(p, ids, n);
+			refuse_targets(p, g);
 		}
 		end_call(p, at);
 	}
 	at = on_call(p, SYS_fcntl);
-	check_fcntl(p, ids, n);
+	check_fcntl(p, g);
 	end_call(p, at);
 	at = on_call(p, SYS_ioctl);
 	load_arg(p, 1);

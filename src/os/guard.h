@@ -22,7 +22,15 @@
 
 #define GUARD_IDS_MAX 4
 
-/* ids[0] is the process, which leads its own process group; the others are its further threads. */
-int guard_build(struct seccomp_prog *p, const pid_t *ids, size_t n, struct err *e);
+/*
+ * ids: processes and threads, by number; groups: process groups nobody may signal or join. All of them
+ * positive.
+ */
+struct guard {
+	pid_t ids[GUARD_IDS_MAX], groups[GUARD_IDS_MAX];
+	size_t ids_n, groups_n;
+};
+
+int guard_build(struct seccomp_prog *p, const struct guard *g, struct err *e);
 
 #endif

@@ -115,6 +115,13 @@ def end_the_first_process(p):
             script = ONE + "print('on', flush=True)\n"
             r = p.finish(p.popen(p.argv("-q", "--direct", "--", harness.python, "-c", script, way), env=env))
             check(r.rc == 0 and "on" in r.out, "%s %s: %s" % (env, way, r))
+        # The supervisor, whose end would end everything, and whose stop would stop the clock.
+        for way in ("kill", "stop", "tkill", "sigqueue", "pidfd", "proc", "sigio-own", "sigio-plain"):
+            script = KILL + ("with open('/proc/%d/stat' % os.getppid()) as f:\n"
+                             "    above = int(f.read().rsplit(')', 1)[1].split()[1])\n"
+                             "attack(sys.argv[1], above)\nprint('on', flush=True)\n")
+            r = p.finish(p.popen(p.argv("-q", "--direct", "--", harness.python, "-c", script, way), env=env))
+            check(r.rc == 0 and "on" in r.out, "%s the supervisor, %s: %s" % (env, way, r))
     for way in WAYS:
         # A session of its own with a second thread, as croft's first process is.
         victim = p.popen([harness.python, "-c", "import os, threading, time\nos.setsid()\n"
