@@ -273,7 +273,7 @@ static bool is_decoy(const struct observer *o, const char *path)
 static bool decoyed(const struct observer *o, const char *path, enum notice_op op)
 {
 	for (size_t i = 0; i < o->decoys->n; i++)
-		if (within(o->decoys->path[i], path) &&
+		if (!o->decoys->mask[i] && within(o->decoys->path[i], path) &&
 			(path[strlen(o->decoys->path[i])] || (op == NOTICE_WRITE && !o->served)))
 			return is_decoy(o, o->decoys->path[i]);
 	return false;

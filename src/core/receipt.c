@@ -187,8 +187,9 @@ static void coverage_json(const struct receipt *r, struct json *j)
 					    : "write-intent opens, renames, deletions");
 	json_str(j, "reads",
 		full        ? "every open and exec"
-		: f->decoys ? "well-known secret paths (decoys)"
-		: f->traps  ? "well-known secret paths (traps: whether, not how often)"
+		: f->decoys ? "well-known secret paths, and denied ones in grants (decoys)"
+		: f->traps  ? "well-known secret paths, and denied ones in grants (traps: whether, "
+			      "not how often)"
 			    : "not observed");
 	json_str(j, "note", "a missing denial is not proof that nothing was refused");
 	json_end(j);

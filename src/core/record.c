@@ -63,14 +63,14 @@ static void add_denial(struct record *r, const struct notice *n)
 	r->denials_n++;
 }
 
-bool record_has_denial(const struct record *r, const char *path)
+bool record_has_denial(const struct record *r, const char *path, bool below)
 {
 	size_t n = strlen(path);
 
 	for (size_t i = 0; i < r->denials_n; i++) {
 		const char *p = r->denials[i].path;
 
-		if (strncmp(p, path, n) == 0 && (!p[n] || p[n] == '/'))
+		if (strncmp(p, path, n) == 0 && (!p[n] || (below && p[n] == '/')))
 			return true;
 	}
 	return false;

@@ -58,8 +58,8 @@ struct record {
 int record_init(struct record *r, const struct policy *p, const char *workspace);
 void record_done(struct record *r);
 void record_notice(struct record *r, const struct notice *n);
-/* Was something denied at this path, or below it? */
-bool record_has_denial(const struct record *r, const char *path);
+/* Was something denied at this path, or below it, too? */
+bool record_has_denial(const struct record *r, const char *path, bool below);
 /* Touched files are known better from elsewhere. */
 void record_forget_files(struct record *r);
 /* A change found by looking (overlay upper layer). */

@@ -95,6 +95,15 @@ static void tell_slot(struct loop *l, size_t slot, const char *name, enum notice
 	record_notice(l->s->record, &n);
 }
 
+static bool told(const struct loop *l, size_t slot, const char *name, bool below)
+{
+	char path[POLICY_PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s%s%s", l->slots.path[slot], name ? "/" : "",
+		name ? name : "");
+	return record_has_denial(l->s->record, path, below);
+}
+
 static void on_decoy(void *arg, size_t slot, const char *name, enum decoy_op op, pid_t pid)
 {
 	static const enum notice_op ops[] = {[DECOY_READ] = NOTICE_READ,
@@ -103,20 +112,22 @@ static void on_decoy(void *arg, size_t slot, const char *name, enum decoy_op op,
 		[DECOY_DELETE] = NOTICE_DELETE,
 		[DECOY_META] = NOTICE_META,
 		[DECOY_EXEC] = NOTICE_EXEC};
+	struct loop *l = arg;
 
-	tell_slot(arg, slot, name, ops[op], NOTICE_BY_DECOY, pid);
+	/* Whoever changes something below a mask looks it up first, and the observer has told. */
+	if (slot < l->slots.n && l->slots.mask[slot] && op == DECOY_READ &&
+		told(l, slot, name, false))
+		return;
+	tell_slot(l, slot, name, ops[op], NOTICE_BY_DECOY, pid);
 }
 
 /* Whoever tried to write there followed the same symlink, and was told by another. */
 static void on_trap(void *arg, size_t slot, const char *name)
 {
 	struct loop *l = arg;
-	char path[POLICY_PATH_MAX];
 	bool look = l->slots.kind[slot] == DECOY_DIR && !name;
 
-	snprintf(path, sizeof(path), "%s%s%s", l->slots.path[slot], name ? "/" : "",
-		name ? name : "");
-	if (!record_has_denial(l->s->record, path))
+	if (!told(l, slot, name, true))
 		tell_slot(l, slot, name, look ? NOTICE_LOOK : NOTICE_READ, NOTICE_BY_TRAP, 0);
 }
 

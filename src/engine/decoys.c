@@ -57,19 +57,60 @@ const struct decoy_path decoy_paths[] = {
 	{"/var/run/docker.sock", DECOY_SECRET, NULL},
 };
 const size_t decoy_paths_n = ARRAY_SIZE(decoy_paths);
-_Static_assert(ARRAY_SIZE(decoy_paths) <= DECOYS_MAX, "every decoy has a slot");
+_Static_assert(ARRAY_SIZE(decoy_paths) + DECOY_MASKS_MAX <= DECOYS_MAX, "every decoy has a slot");
+
+/* What is looked for in a denied directory, if it is one of the list. */
+static const char *const *names_in(const char *path)
+{
+	size_t n = strlen(path);
+
+	for (size_t i = 0; i < decoy_paths_n; i++) {
+		const char *d = decoy_paths[i].path;
+		size_t len = strlen(d);
+
+		if (d[0] == '~' && n >= len && strcmp(path + n - (len - 1), d + 1) == 0)
+			return decoy_paths[i].names;
+	}
+	return NULL;
+}
+
+/* What is made for set-up to pass through, staged by name only, or of the kernel's, does not tell. */
+static bool tells(const struct plan *p, const struct plan_op *op)
+{
+	if (p->policy->observe == OBSERVE_OFF)
+		return false;
+	if (op->kind == PLAN_MASK)
+		return !op->holds && !op->staged && strncmp(op->dst, "/proc/", 6) != 0;
+	return op->kind == PLAN_DECOY;
+}
 
 void decoy_slots(struct decoy_slots *ret, const struct plan *p)
 {
-	ret->n = 0;
+	ret->n = ret->masks_n = 0;
 	for (size_t i = 0; i < p->n && ret->n < DECOYS_MAX; i++) {
-		if (p->ops[i].kind != PLAN_DECOY)
+		const struct plan_op *op = &p->ops[i];
+		bool mask = op->kind == PLAN_MASK;
+		size_t at = ret->n;
+
+		if (!tells(p, op) || (mask && ret->masks_n == DECOY_MASKS_MAX))
 			continue;
-		ret->path[ret->n] = p->ops[i].dst;
-		ret->kind[ret->n] = decoy_paths[p->ops[i].mode].kind;
-		ret->names[ret->n] = decoy_paths[p->ops[i].mode].names;
+		ret->path[at] = op->dst;
+		ret->mask[at] = mask;
+		ret->kind[at] = !mask        ? decoy_paths[op->mode].kind
+				: op->is_dir ? DECOY_DIR
+					     : DECOY_SECRET;
+		ret->names[at] = mask ? names_in(op->dst) : decoy_paths[op->mode].names;
+		ret->masks_n += mask;
 		ret->n++;
 	}
+}
+
+int decoy_slot_of(const struct decoy_slots *slots, const struct plan_op *op)
+{
+	for (size_t i = 0; i < slots->n; i++)
+		if (slots->path[i] == op->dst)
+			return (int)i;
+	return -1;
 }
 
 void trap_name(char ret[TRAP_NAME_MAX], size_t slot, const char *name)
@@ -128,11 +169,14 @@ void traps_read(int dir, const struct decoy_slots *slots,
 	void (*touched)(void *arg, size_t slot, const char *name), void *arg)
 {
 	for (size_t i = 0; i < slots->n; i++) {
-		if (slots->kind[i] == DECOY_STARTUP || !was_followed(dir, i, NULL))
+		bool tree = slots->mask[i] && slots->kind[i] == DECOY_DIR; /* has no symlink */
+
+		if (slots->kind[i] == DECOY_STARTUP || (!tree && !was_followed(dir, i, NULL)))
 			continue;
 		for (const char *const *v = slots->names[i]; v && *v; v++)
 			if (was_followed(dir, i, *v))
 				touched(arg, i, *v);
-		touched(arg, i, NULL);
+		if (!tree)
+			touched(arg, i, NULL);
 	}
 }

@@ -18,17 +18,24 @@ struct decoy_path {
 extern const struct decoy_path decoy_paths[];
 extern const size_t decoy_paths_n;
 
-#define DECOYS_MAX 64
+#define DECOYS_MAX 128
+#define DECOY_MASKS_MAX 64 /* denied paths inside grants that tell; what is beyond only refuses */
 #define DECOY_DIR_INSIDE "/.croft/decoy"
 
-/* The decoys of a plan, in slot order: dst of each PLAN_DECOY op, whose mode is its place in the list. */
+/*
+ * The decoys of a plan, in slot order: dst of each PLAN_DECOY op, whose mode is its place in the list, and
+ * of each PLAN_MASK op that tells.
+ */
 struct decoy_slots {
-	size_t n;
+	size_t n, masks_n;
+	bool mask[DECOYS_MAX];
 	const char *path[DECOYS_MAX];
 	enum decoy_kind kind[DECOYS_MAX];
 	const char *const *names[DECOYS_MAX];
 };
 void decoy_slots(struct decoy_slots *ret, const struct plan *p);
+/* The slot of one op: set-up and supervisor count alike. -1: it has none. */
+int decoy_slot_of(const struct decoy_slots *slots, const struct plan_op *op);
 
 /*
  * Traps: decoys without FUSE. A trap is a symlink, and whoever follows it leaves the time in it, also when

@@ -255,9 +255,10 @@ def test_10000_deny_rules_are_enforced(p):
 	for i in range(0, 10000, 2500):
 		p.write(f"d/f{i}", "secret-text")
 	file = p.write("../deny.yaml", policy_text(deny=[f"./d/f{i}" for i in range(10000)]))
-	start = time.monotonic()
+	start = os.times()
 	r = p.croft("run", "--direct", "-q", "--policy", file, "--", "sh", "-c", "cat d/f0 d/f2500 d/f7500; echo x > d/f9999; true").exits(0)
-	took = time.monotonic() - start
+	now = os.times()  # of the processor: others may need it, too
+	took = now.children_user + now.children_system - start.children_user - start.children_system
 	lacks(r.out, b"secret-text")
 	check(not p.exists("d/f9999"), "an absent denied name was created")
 	check(took < (30 if SANITIZED else 2), f"took {took:.2f} s")

@@ -98,7 +98,7 @@ static int add_pins(struct plan *p, const struct place *pl, const char *ws, stru
 	return 0;
 }
 
-static bool in_writable(const struct policy *pol, const char *path)
+bool setup_in_writable(const struct policy *pol, const char *path)
 {
 	char parent[POLICY_PATH_MAX];
 	const char *slash = strrchr(path, '/');
@@ -112,7 +112,7 @@ int namespace_add_denied(
 {
 	struct plan_op *op;
 
-	if (!pl->rule->optional && in_writable(p->policy, pl->path)) {
+	if (!pl->rule->optional && setup_in_writable(p->policy, pl->path)) {
 		if (!surely_dir(st, pl->path)) {
 			p->broker = true;
 			p->seccomp_flags |= SECCOMP_NOTIFY_READS;

@@ -281,7 +281,10 @@ int setup_mask(struct setup *s, const struct plan_op *op, struct err *e)
 {
 	cleanup_fd int src = -1, m = -1;
 	char own[64];
+	int r = setup_told_mask(s, op, e);
 
+	if (r != 0)
+		return MIN_OF(r, 0);
 	if (op->holds && s->open_masks_n == OPEN_MASKS_MAX)
 		return err_refuse(
 			e, "more than %d denied directories hold granted paths", OPEN_MASKS_MAX);
@@ -350,7 +353,7 @@ static int do_decoy(struct setup *s, const struct plan_op *op, struct err *e)
 	if (r == 0)
 		return setup_trap(s, op, e);
 	s->in->enforced.decoys = 1;
-	snprintf(slot, sizeof(slot), "%s/%zu", NS_DECOY_DIR, s->decoys++);
+	snprintf(slot, sizeof(slot), "%s/%d", NS_DECOY_DIR, decoy_slot_of(&s->slots, op));
 	return setup_symlink(s, slot, op->dst, e);
 }
 
@@ -440,7 +443,7 @@ static int show_terminal(struct setup *s, struct err *e)
 
 int namespace_setup(struct init *in, struct err *e)
 {
-	struct setup s = {.in = in, .root = -1, .java = -1, .traps = -1};
+	struct setup s = {.in = in, .root = -1, .java = -1, .traps = -1, .serve_pipe = {-1, -1}};
 	uint64_t disk = in->plan->policy->limits.disk_b;
 	mode_t old_umask = umask(0);
 	char size[40];
@@ -459,11 +462,13 @@ int namespace_setup(struct init *in, struct err *e)
 	}
 	if ((r = setup_net_begin(in, e)) < 0)
 		return r;
+	decoy_slots(&s.slots, in->plan);
 	if ((r = setup_staging_begin(&s, e)) == 0)
 		r = make_root(&s, size, e);
 	for (size_t i = 0; r == 0 && i < in->plan->n; i++)
 		r = do_op(&s, &in->plan->ops[i], size, e);
 	setup_staging_end(&s);
+	setup_serve_end(&s);
 	if (r < 0)
 		return r;
 	if ((r = close_masks(&s, e)) < 0 || (r = setup_close_views(&s, e)) < 0 ||

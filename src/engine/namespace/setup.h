@@ -3,6 +3,9 @@
 #ifndef CROFT_ENGINE_NAMESPACE_SETUP_H
 #define CROFT_ENGINE_NAMESPACE_SETUP_H
 
+#include <pthread.h>
+
+#include "engine/decoys.h"
 #include "engine/init.h"
 
 #define OPEN_MASKS_MAX 64
@@ -13,8 +16,10 @@ struct setup {
 	struct init *in;
 	int root; /* the tmpfs that becomes "/" */
 	enum served served;
-	size_t decoys;
-	int traps;                      /* their directory; -1: there is none yet */
+	int traps; /* their directory; -1: there is none yet */
+	struct decoy_slots slots;
+	pthread_t server;               /* answers for the supervisor during set-up */
+	int serve_pipe[2];              /* closing the second ends it; -1: there is none */
 	int open_masks[OPEN_MASKS_MAX]; /* with mount points in them: read-only once those exist */
 	size_t open_masks_n;
 	bool trust_here;      /* trust files are written here, not served */
@@ -44,8 +49,18 @@ int setup_mask(struct setup *s, const struct plan_op *op, struct err *e);
 int setup_staged_mask(struct setup *s, const struct plan_op *op, struct err *e);
 /* PLAN_BIND in a staged workspace. */
 int setup_staged_bind(struct setup *s, const struct plan_op *op, struct err *e);
+/* May the command write where this name is? */
+bool setup_in_writable(const struct policy *pol, const char *path);
 /* Workspaces for reading become that, once the places to write in them have mounts of their own. */
 int setup_close_views(struct setup *s, struct err *e);
+/*
+ * A mask that tells, where this one can: 1; 0: it cannot. By FUSE set-up must look the slot up, so a
+ * thread serves until setup_serve_end().
+ */
+int setup_told_mask(struct setup *s, const struct plan_op *op, struct err *e);
+void setup_serve_end(struct setup *s);
+/* The same with traps. */
+int setup_trap_mask(struct setup *s, const struct plan_op *op, size_t slot, struct err *e);
 /* PLAN_DECOY without FUSE: refused just so, and told after the command. */
 int setup_trap(struct setup *s, const struct plan_op *op, struct err *e);
 int setup_symlink(struct setup *s, const char *target, const char *dst, struct err *e);

@@ -25,6 +25,7 @@
 #include "engine/decoys.h"
 #include "engine/namespace/namespace.h"
 #include "engine/namespace/setup.h"
+#include "os/forced.h"
 #include "os/mount.h"
 
 static int arm(
@@ -90,7 +91,7 @@ static int make_tree(struct setup *s, size_t slot, const char *const *names, str
 int setup_trap(struct setup *s, const struct plan_op *op, struct err *e)
 {
 	const struct decoy_path *d = &decoy_paths[op->mode];
-	size_t slot = s->decoys++;
+	size_t slot = (size_t)decoy_slot_of(&s->slots, op);
 	char name[TRAP_NAME_MAX], target[sizeof(TRAP_EMPTY_DIR) + TRAP_NAME_MAX];
 
 	if (s->traps < 0 && begin(s, e) < 0)
@@ -107,4 +108,38 @@ int setup_trap(struct setup *s, const struct plan_op *op, struct err *e)
 		return -e->errnum;
 	snprintf(target, sizeof(target), TRAP_DIR "/%s", name);
 	return setup_symlink(s, target, op->dst, e);
+}
+
+/*
+ * Over a file: a symlink can be mounted there (tests/platform/mount_symlink.c). Over a directory: one with
+ * traps for the names of the list, if it has any, and if nobody may write around it, since what keeps
+ * times can also be written.
+ */
+int setup_trap_mask(struct setup *s, const struct plan_op *op, size_t slot, struct err *e)
+{
+	const struct policy *pol = s->in->plan->policy;
+	cleanup_fd int src = -1, m = -1;
+	char name[TRAP_NAME_MAX];
+	struct err why = ERR_INIT;
+
+	if (s->traps < 0 && begin(s, e) < 0)
+		return -e->errnum;
+	if (op->is_dir ? !s->slots.names[slot] || setup_in_writable(pol, op->dst)
+		       : forced_fail("symlink_mount"))
+		return 0;
+	if ((op->is_dir ? make_tree(s, slot, s->slots.names[slot], e)
+			: (trap_name(name, slot, NULL), arm(s, TRAP_SHUT_DIR, "", name, e))) < 0)
+		return -e->errnum;
+	snprintf(name, sizeof(name), "%zu%s", slot, op->is_dir ? ".d" : "");
+	src = openat(s->traps, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (src < 0)
+		return err_set(e, errno, "open trap %s", name);
+	if (mount_clone(src, MOUNT_NODEV | MOUNT_NOEXEC, &m, &why) < 0 ||
+		setup_attach(s, m, op, &why) < 0) {
+		if (why.kind != ERR_REFUSED)
+			return 0; /* a kernel that mounts no symlink: the plain mask holds */
+		*e = why;
+		return -e->errnum;
+	}
+	return 1;
 }
