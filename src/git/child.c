@@ -202,14 +202,29 @@ static bool names_a_repository(const char *var)
  * Replacements and grafts show another history than the one that is there. What the store says, clean, and
  * what is asked here must be the same, and nothing may be judged that is not what will be pushed.
  */
+/* Only these are asked to talk to another repository. */
+static bool connects(const struct git_run *r)
+{
+	return str_eq(r->argv[0], "push") || str_eq(r->argv[0], "fetch") ||
+	       str_eq(r->argv[0], "ls-remote");
+}
+
 static bool own_environment(struct strlist *l, const struct git_run *r)
 {
 	static const char *const fixed[] = {"GIT_OPTIONAL_LOCKS=0", "GIT_PAGER=cat",
 		"GIT_NO_REPLACE_OBJECTS=1", "GIT_GRAFT_FILE=/nonexistent", "GIT_NO_LAZY_FETCH=1"};
 
 	for (char **v = environ; v && *v; v++)
-		if (!names_a_repository(*v) && !strlist_add(l, *v))
+		if (!names_a_repository(*v) &&
+			(connects(r) || !str_starts(*v, "GIT_ALLOW_PROTOCOL=")) &&
+			!strlist_add(l, *v))
 			return false;
+	/*
+	 * In a partial clone git fetches what is missing, by programs that the repository's configuration
+	 * names, and of several remote.NAME.uploadpack it takes the first.
+	 */
+	if (!connects(r) && !strlist_add(l, "GIT_ALLOW_PROTOCOL=none"))
+		return false;
 	if (!r->interactive && !strlist_add(l, "GIT_TERMINAL_PROMPT=0"))
 		return false;
 	for (size_t i = 0; i < ARRAY_SIZE(fixed); i++)

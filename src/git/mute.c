@@ -43,6 +43,7 @@ static const struct {
 	{"remote.*.uploadpack", "git-upload-pack"},
 	{"remote.*.receivepack", "git-receive-pack"},
 	{"submodule.*.update", "none"},
+	{"hook.*.command", "true"},
 	{"uploadpack.packobjectshook", "false"},
 	{"protocol.allow", "user"},
 	{"protocol.ext.allow", "never"},
