@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "os/cgroup.h"
+#include "os/starter.h"
 #include "prove/prove.h"
 
 /* The limits that the receipt calls degraded: per process only, or not at all. */
@@ -39,6 +40,8 @@ static int execute_cell(void *arg, const struct prove_cell *cell, char *why, siz
 	int code;
 
 	(void)arg;
+	/* Forked from the process that proves: that one is who started this run. */
+	starter_bind(getppid());
 	if (!c)
 		return CROFT_EXIT_FAILED;
 	if (croft_policy_load(c, &po, &p) < 0 || croft_env_open(c, NULL, p, &eo, &e) < 0 ||
