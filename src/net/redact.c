@@ -601,7 +601,9 @@ static void put_down(struct redact *r, size_t used)
 		r->held_cap = r->held ? 2 * r->n : 0;
 		r->failed |= !r->held;
 	}
-	if (r->n && !r->failed)
+	if (r->failed)
+		r->n = 0; /* nothing more is given out */
+	if (r->n)
 		memcpy(r->held, d->shown, r->n);
 	explicit_bzero(d->shown, used);
 	explicit_bzero(d->folded, sizeof(d->folded));

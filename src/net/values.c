@@ -42,7 +42,14 @@ static inline uint64_t window_hash(const uint64_t key[2], const uint8_t *p)
 
 	memcpy(&a, p, sizeof(a));
 	memcpy(&b, p + VALUE_WINDOW_B - sizeof(b), sizeof(b));
+#ifdef __SIZEOF_INT128__
+	/* Not linear: which texts share a hash says little about the key. */
+	unsigned __int128 m = (unsigned __int128)(a ^ key[0]) * (b ^ key[1]);
+
+	return (uint64_t)(m >> 64) ^ (uint64_t)m;
+#else
 	return a * key[0] + b * key[1];
+#endif
 }
 
 static size_t row_of(uint64_t hash)

@@ -201,7 +201,7 @@ static bool ssl_all(SSL *s, uint8_t *p, size_t n)
 static void server_frames(SSL *s, bool late)
 {
 	uint8_t head[WS_HEAD_MAX], mask[4], p[65536 + 4];
-	const struct timespec delay = {.tv_nsec = 5000000};
+	const struct timespec delay = {.tv_nsec = 15000000};
 
 	while (ssl_all(s, head, 2)) {
 		size_t n = head[1] & 0x7f;

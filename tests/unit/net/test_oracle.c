@@ -43,8 +43,10 @@ static void trace_naive(const char *value, const char *text, size_t n, size_t st
 	}
 }
 
-static const char *const written[] = {
-	"%s", "%%%02x", "\\u%04x", "%%5cu%04x", "%02x", "\\\\u%04X", "%%25%02x"};
+static const struct { /* how each byte is written: as it is, or its number behind something */
+	const char *before;
+	int digits;
+} written[] = {{"", 0}, {"%", 2}, {"\\u", 4}, {"%5cu", 4}, {"", 2}, {"\\\\u", 4}, {"%25", 2}};
 
 /* `n` characters of the value, written in some way; wrong: the last is another. */
 static void guess(struct buf *out, const char *value, size_t n, size_t how, bool wrong)
@@ -52,15 +54,14 @@ static void guess(struct buf *out, const char *value, size_t n, size_t how, bool
 	buf_adds(out, "{\"echo\": \"");
 	for (size_t i = 0; i < n; i++) {
 		unsigned char c = (unsigned char)value[i];
-		char text[2] = {(char)c, '\0'};
 
 		/* Another letter or digit, which has digits of the same kind. */
 		if (wrong && i + 1 == n)
-			text[0] = (char)(c = (unsigned char)(c ^ 1));
+			c ^= 1;
 		if (how == 0)
-			buf_adds(out, text);
+			buf_addc(out, (char)c);
 		else
-			buf_addf(out, written[how], c);
+			buf_addf(out, "%s%0*x", written[how].before, written[how].digits, c);
 	}
 }
 
@@ -108,6 +109,8 @@ static uint64_t cpu_ns(void)
 }
 
 #define SEARCH_B (128u << 10)
+#define TIMED "4hB2c8D6e0F3g5H7i9JkLmNoPqRsTuVwXyZb0a1c"
+#define TIMED_OTHER "Zq1wX9sE4dC7rF0vT6gB3yH8nU5jM2iKoLpAaSdF"
 
 /* The least of some times: noise only adds. old: the search that is used for placeholders. */
 static uint64_t search_ns(const struct values *v, const struct needles *old, const uint8_t *text)
@@ -129,38 +132,57 @@ static uint64_t search_ns(const struct values *v, const struct needles *old, con
 	return least;
 }
 
-/* Text that repeats pieces of the value, and text that repeats others. */
-TEST(time_does_not_tell_a_guess)
-{
-	static const char value[] = "4hB2c8D6e0F3g5H7i9JkLmNoPqRsTuVwXyZb0a1c";
-	static const char other[] = "Zq1wX9sE4dC7rF0vT6gB3yH8nU5jM2iKoLpAaSdF";
-	static struct values v;
-	cleanup_free uint8_t *text = malloc(SEARCH_B), *folded = malloc(SEARCH_B);
-	const char *words[1] = {value};
-	size_t len[1] = {sizeof(value) - 1};
-	struct needles *old = needles_new(words, len, 1, SIZE_MAX);
-	double worst = 1, control = 1;
+struct ratios {
+	double worst, old;
+};
 
-	CHECK(text && folded && old && values_init(&v) == 0 &&
-		values_add(&v, value, sizeof(value) - 1));
+static void keep_least(double *least, double ns)
+{
+	if (*least == 0 || ns < *least)
+		*least = ns;
+}
+
+/* Text that repeats pieces of the value, and text that repeats others. */
+static void compare(const struct values *v, const struct needles *old, uint8_t *text,
+	uint8_t *folded, struct ratios *ret)
+{
+	static const char *const texts[2] = {TIMED_OTHER, TIMED};
+
+	static double least[VALUE_WINDOW_B][2][2]; /* of all rounds: noise only adds */
+
+	*ret = (struct ratios){1, 1};
 	for (size_t n = 4; n < VALUE_WINDOW_B; n++) {
-		double ns[2][2];
+		double(*ns)[2] = least[n];
 
 		for (int right = 0; right < 2; right++) {
 			for (size_t i = 0; i < SEARCH_B; i++)
-				text[i] = (uint8_t)(right ? value : other)[16 - n + i % n];
-			memcpy(folded, text, SEARCH_B);
-			values_fold(folded, folded, SEARCH_B);
-			ns[right][0] = (double)search_ns(&v, NULL, folded);
-			ns[right][1] = (double)search_ns(&v, old, text);
+				text[i] = (uint8_t)texts[right][16 - n + i % n];
+			values_fold(folded, text, SEARCH_B);
+			keep_least(&ns[right][0], (double)search_ns(v, NULL, folded));
+			keep_least(&ns[right][1], (double)search_ns(v, old, text));
 		}
-		worst = MAX_OF(worst, ns[1][0] / ns[0][0]);
-		worst = MAX_OF(worst, ns[0][0] / ns[1][0]);
-		control = MAX_OF(control, ns[1][1] / ns[0][1]);
+		ret->worst = MAX_OF(ret->worst, MAX_OF(ns[1][0] / ns[0][0], ns[0][0] / ns[1][0]));
+		ret->old = MAX_OF(ret->old, ns[1][1] / ns[0][1]);
 	}
-	printf("# worst ratio %.2f, control %.2f\n", worst, control);
-	CHECK(worst < 1.5);
-	CHECK(control > 2);
+}
+
+TEST(time_does_not_tell_a_guess)
+{
+	static struct values v;
+	cleanup_free uint8_t *text = malloc(SEARCH_B), *folded = malloc(SEARCH_B);
+	const char *words[1] = {TIMED};
+	size_t len[1] = {sizeof(TIMED) - 1};
+	struct needles *old = needles_new(words, len, 1, SIZE_MAX);
+	struct ratios r = {9, 1};
+
+	CHECK(text && folded && old && values_init(&v) == 0 && values_add(&v, TIMED, len[0]));
+	/* A machine that is busy makes differences; one that is there stays. */
+	for (int i = 0; i < 10 && r.worst > 1.3; i++) {
+		compare(&v, old, text, folded, &r);
+		printf("# worst ratio %.2f, control %.2f\n", r.worst, r.old);
+		CHECK(r.old > 1.6);
+	}
+	CHECK(r.worst <= 1.3);
 	needles_free(old);
 }
 
@@ -241,7 +263,7 @@ TEST(delays_of_messages_do_not_tell_a_guess)
 
 	CHECK(ask_delays(&w, "/ws", &d));
 	CHECK(!tells(&d));
-	CHECK(ask_delays(&w, "/late", &d)); /* a server that delays right ones by 5 ms */
+	CHECK(ask_delays(&w, "/late", &d)); /* a server that delays right ones by 15 ms */
 	CHECK(tells(&d));
 }
 
