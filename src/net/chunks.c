@@ -53,6 +53,8 @@ static bool trailer_byte(struct chunks *c, char b)
 
 	if (++c->trailer_b > HTTP_HEAD_MAX_B)
 		return false;
+	if (c->trailers)
+		buf_addc(c->trailers, b);
 	if (c->cr) {
 		if (b != '\n')
 			return false;

@@ -44,8 +44,9 @@ struct chunks {
 	uint64_t left; /* of the current chunk */
 	unsigned digits;
 	size_t trailer_b;
-	size_t line_b; /* of the current trailer line */
-	bool cr;       /* the last byte was a CR that ends a line */
+	size_t line_b;        /* of the current trailer line */
+	bool cr;              /* the last byte was a CR that ends a line */
+	struct buf *trailers; /* where their lines go; NULL: dropped */
 };
 /*
  * Consume from p[0..n): *ret_data points at payload within it (length *ret_data_n, may be 0).

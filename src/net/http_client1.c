@@ -82,6 +82,8 @@ void client1_send(struct back *b, struct exchange *x)
 
 	b->x = x;
 	b->h1 = (struct http1_answer){0};
+	buf_done(&b->trailers);
+	b->trailers = BUF_INIT(HTTP_HEAD_MAX_B + 1);
 	back_busy(b);
 	x->back = b;
 	x->back_ops = &client1_ops;
@@ -168,6 +170,23 @@ static bool read_head(struct back *b)
 	return true;
 }
 
+/* Of the keeper only: gRPC's status is there. Each line was checked for control characters. */
+static void take_trailers(struct back *b, struct exchange *x)
+{
+	const struct buf *t = &b->trailers;
+
+	for (size_t at = 0; b->key.keeper && at < t->len;) {
+		const char *line = t->data + at, *end = memchr(line, '\r', t->len - at);
+		size_t n = end ? (size_t)(end - line) : t->len - at;
+		const char *colon = memchr(line, ':', n);
+
+		if (colon && colon > line)
+			exchange_trailer(x, line, (size_t)(colon - line), colon + 1,
+				n - (size_t)(colon - line) - 1);
+		at += n + 2;
+	}
+}
+
 static bool read_chunks(struct back *b)
 {
 	struct stream *in = &b->stream;
@@ -178,6 +197,7 @@ static bool read_chunks(struct back *b)
 
 	if (!room)
 		return false;
+	b->h1.chunks.trailers = b->key.keeper ? &b->trailers : NULL;
 	used = chunks_read(&b->h1.chunks, fifo_head(&in->in), MIN_OF(in->in.len, room), &data, &n);
 	if (used < 0) {
 		broken_answer(b, "the server's chunked body is malformed");
@@ -191,6 +211,7 @@ static bool read_chunks(struct back *b)
 	if (b->x != x)
 		return false;
 	if (b->h1.chunks.state == CHUNK_DONE) {
+		take_trailers(b, x);
 		answer_done(b);
 		return false;
 	}

@@ -75,6 +75,19 @@ static void release_later(struct conn *c)
 		loop_timer(l, &c->release, c->release_ms - now, on_release, c);
 }
 
+/* Lines, searched as one text, as the head was. Of what gRPC says at the end, the rest is dropped. */
+static bool deliver_trailers(struct conn *c)
+{
+	cleanup_buf struct buf clean = BUF_INIT(2 * HTTP_HEAD_MAX_B);
+	size_t n = c->trailers.len;
+
+	if (n <= 2 || !c->up || !c->up->h2) /* its last two bytes are the empty line */
+		return true;
+	redact_feed(c->redact, c->trailers.data, n - 2, true, &clean);
+	return !c->trailers.failed && !clean.failed && clean.len == n - 2 &&
+	       fifo_add(&c->out, clean.data, clean.len);
+}
+
 /* Add to what goes to the gateway, hidden and framed. */
 static bool deliver(struct conn *c, const char *p, size_t n, bool last)
 {
@@ -84,7 +97,8 @@ static bool deliver(struct conn *c, const char *p, size_t n, bool last)
 	redact_feed(c->redact, p, n, last, &clean);
 	ok = pass_on(c, &clean);
 	if (ok && is_framed(c) && last)
-		ok = fifo_add(&c->out, "0\r\n\r\n", 5);
+		ok = fifo_add(&c->out, "0\r\n", 3) && deliver_trailers(c) &&
+		     fifo_add(&c->out, "\r\n", 2);
 	c->release_ms = loop_now_ms(c->k->gw.loop) + KEEPER_RELEASE_MS;
 	if (is_framed(c) && redact_waits(c->redact))
 		release_later(c);

@@ -41,7 +41,11 @@ static void exchange_done(struct conn *c)
 	c->head_sent = c->body_done = c->up_eof = c->up_deaf = c->answered = c->answer_done =
 		c->keep_up = false;
 	c->body_left = c->answer_left = 0;
-	c->body_chunks = c->answer_chunks = (struct chunks){0};
+	c->body_chunks = (struct chunks){0};
+	if (c->trailers.data)
+		explicit_bzero(c->trailers.data, c->trailers.cap);
+	buf_reset(&c->trailers);
+	c->answer_chunks = (struct chunks){.trailers = &c->trailers};
 	c->answer = ANSWER_NONE;
 	c->tries = 0;
 	fifo_done(&c->up_out);
@@ -73,6 +77,7 @@ void conn_end(struct conn *c)
 	redact_free(c->redact);
 	c->redact = NULL;
 	buf_done(&c->head);
+	buf_done(&c->trailers);
 	fifo_done(&c->in);
 	fifo_done(&c->out);
 	loop_later(c->k->gw.loop, conn_free, c);
@@ -129,6 +134,8 @@ int conn_open(struct keeper *k, int fd, const struct keeper_open *o)
 		c->in = FIFO_INIT(KEEPER_IN_MAX_B);
 		c->out = c->up_out = FIFO_INIT(KEEPER_OUT_MAX_B);
 		c->head = BUF_INIT(2 * HTTP_HEAD_MAX_B);
+		c->trailers = BUF_INIT(HTTP_HEAD_MAX_B + 1);
+		c->answer_chunks = (struct chunks){.trailers = &c->trailers};
 		messages_init(&c->messages);
 		r = loop_watch(k->gw.loop, &c->watch, fd, EPOLLIN | EPOLLRDHUP, on_event, c);
 	}

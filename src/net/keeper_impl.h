@@ -39,6 +39,7 @@
 
 struct conn;
 struct up;
+struct up_h2;
 
 struct keeper {
 	struct gateway gw; /* what the dialler, the resolver and TLS need; no names, no flows */
@@ -147,6 +148,7 @@ struct conn {
 	bool release_stalled; /* the gateway did not take: time spent so does not count */
 	struct messages messages;
 	struct range range;
+	struct buf trailers; /* lines */
 };
 
 /* Takes fd. */
@@ -212,7 +214,9 @@ struct up {
 	struct dial *dial;
 	int fd;
 	bool tls;
-	SSL *ssl; /* NULL: without TLS, or not connected yet */
+	SSL *ssl;         /* NULL: without TLS, or not connected yet */
+	struct up_h2 *h2; /* it speaks HTTP/2; NULL: HTTP/1.1 */
+	bool want_h2;     /* for gRPC, and for nothing else */
 	bool shaken, reused, dead;
 	bool read_wants_write, write_wants_write;
 	struct watch watch;
@@ -226,9 +230,21 @@ struct up *up_get(struct conn *c, const struct net_rule *rule, bool fresh);
 #define UP_BROKEN (-2)
 long up_read(struct up *u, char *p, size_t n);
 long up_write(struct up *u, const char *p, size_t n);
+/* The same beneath HTTP/2. */
+long up_tls_read(struct up *u, char *p, size_t n);
+long up_tls_write(struct up *u, const char *p, size_t n);
 void up_want(struct up *u, bool read, bool write);
 void up_release(struct up *u); /* to the idle ones */
 void up_close(struct up *u);
 void up_close_idle(struct keeper *k);
+
+/* ---- HTTP/2 behind the same calls (keeper_h2.c) ---- */
+
+bool up_h2_start(struct up *u); /* false: out of memory */
+void up_h2_free(struct up *u);
+void up_h2_reset(struct up *u); /* for the next request */
+long up_h2_read(struct up *u, char *p, size_t n);
+long up_h2_write(struct up *u, const char *p, size_t n);
+bool up_h2_pending(const struct up *u); /* frames wait to be sent */
 
 #endif

@@ -58,6 +58,7 @@ static bool settle_fields(struct conn *c)
 	struct http_request *r = &c->req;
 
 	fields_remove(&r->fields, "accept-encoding");
+	fields_remove(&r->fields, "grpc-accept-encoding"); /* of messages; none is "identity" */
 	if (r->upgrade_ws)
 		fields_remove(&r->fields, "sec-websocket-extensions");
 	r->trailers_ok = false;

@@ -47,6 +47,7 @@ void up_close(struct up *u)
 	loop_unwatch(&u->watch);
 	if (u->dial)
 		u->k->dial_cancel(u->dial);
+	up_h2_free(u);
 	if (u->ssl) {
 		if (u->shaken)
 			SSL_shutdown(u->ssl); /* says goodbye, waits for nothing */
@@ -74,6 +75,15 @@ static void failed(struct up *u, const char *why)
 		up_close(u);
 }
 
+static bool chose_h2(const struct up *u)
+{
+	const unsigned char *name = NULL;
+	unsigned n = 0;
+
+	SSL_get0_alpn_selected(u->ssl, &name, &n);
+	return n == 2 && memcmp(name, "h2", 2) == 0;
+}
+
 static void shake(struct up *u)
 {
 	char why[160];
@@ -84,6 +94,10 @@ static void shake(struct up *u)
 	if (r == 1) {
 		u->shaken = true;
 		loop_cancel(&u->timer);
+		if (chose_h2(u) && !up_h2_start(u)) {
+			failed(u, "out of memory");
+			return;
+		}
 		conn_up_ready(u->user);
 		return;
 	}
@@ -149,7 +163,7 @@ static void on_dialled(void *arg, int fd, const struct err *e)
 			conn_up_ready(u->user);
 		return;
 	}
-	u->ssl = tls_client(u->k->gw.tls, u->host, fd, true);
+	u->ssl = tls_client(u->k->gw.tls, u->host, fd, !u->want_h2);
 	if (u->ssl) /* an answer may echo values: the library keeps no copy of it */
 		SSL_set_options(u->ssl, SSL_OP_CLEANSE_PLAINTEXT);
 	if (!u->ssl || loop_watch(u->k->gw.loop, &u->watch, fd, 0, on_event, u) < 0 ||
@@ -160,10 +174,20 @@ static void on_dialled(void *arg, int fd, const struct err *e)
 	shake(u);
 }
 
-static struct up *idle_take(struct keeper *k, const char *host, uint16_t port, bool tls)
+/* gRPC has nothing but HTTP/2; whatever else goes to a host with secrets is HTTP/1.1. */
+static bool is_grpc(const struct conn *c)
+{
+	const char *type = fields_get(&c->req.fields, "content-type");
+
+	return c->tls && type && str_starts(type, "application/grpc");
+}
+
+static struct up *idle_take(
+	struct keeper *k, const char *host, uint16_t port, bool tls, bool want_h2)
 {
 	for (struct up *u = k->idle; u; u = u->next)
-		if (u->port == port && u->tls == tls && str_eq(u->host, host)) {
+		if (u->port == port && u->tls == tls && u->want_h2 == want_h2 &&
+			str_eq(u->host, host)) {
 			idle_remove(u);
 			loop_cancel(&u->timer);
 			u->reused = true;
@@ -175,7 +199,7 @@ static struct up *idle_take(struct keeper *k, const char *host, uint16_t port, b
 struct up *up_get(struct conn *c, const struct net_rule *rule, bool fresh)
 {
 	struct keeper *k = c->k;
-	struct up *u = fresh ? NULL : idle_take(k, c->host, c->port, c->tls);
+	struct up *u = fresh ? NULL : idle_take(k, c->host, c->port, c->tls, is_grpc(c));
 	struct net_dest d;
 
 	if (u) {
@@ -190,6 +214,7 @@ struct up *up_get(struct conn *c, const struct net_rule *rule, bool fresh)
 	u->fd = -1;
 	u->port = c->port;
 	u->tls = c->tls;
+	u->want_h2 = is_grpc(c);
 	memcpy(u->host, c->host, sizeof(u->host));
 	if (rule) {
 		u->rule = *rule;
@@ -215,6 +240,8 @@ void up_release(struct up *u)
 	struct keeper *k = u->k;
 
 	u->user = NULL;
+	if (u->h2)
+		up_h2_reset(u);
 	u->read_wants_write = u->write_wants_write = false;
 	if (k->idle_n >= KEEPER_IDLE_MAX ||
 		loop_timer(k->gw.loop, &u->timer, KEEPER_IDLE_MS, idle_over, u) < 0) {
@@ -279,7 +306,7 @@ static long plain_write(struct up *u, const char *p, size_t n)
 	return plain_outcome(r, &u->write_wants_write);
 }
 
-long up_read(struct up *u, char *p, size_t n)
+long up_tls_read(struct up *u, char *p, size_t n)
 {
 	int r;
 
@@ -291,7 +318,7 @@ long up_read(struct up *u, char *p, size_t n)
 	return r > 0 ? r : outcome(u, r, &u->read_wants_write);
 }
 
-long up_write(struct up *u, const char *p, size_t n)
+long up_tls_write(struct up *u, const char *p, size_t n)
 {
 	int r;
 
@@ -303,6 +330,16 @@ long up_write(struct up *u, const char *p, size_t n)
 	return r > 0 ? r : outcome(u, r, &u->write_wants_write);
 }
 
+long up_read(struct up *u, char *p, size_t n)
+{
+	return u->h2 ? up_h2_read(u, p, n) : up_tls_read(u, p, n);
+}
+
+long up_write(struct up *u, const char *p, size_t n)
+{
+	return u->h2 ? up_h2_write(u, p, n) : up_tls_write(u, p, n);
+}
+
 void up_want(struct up *u, bool read, bool write)
 {
 	uint32_t events = 0;
@@ -311,7 +348,7 @@ void up_want(struct up *u, bool read, bool write)
 		return;
 	if (read)
 		events |= u->read_wants_write ? EPOLLOUT : EPOLLIN;
-	if (write && u->write_wants_write)
+	if ((write || (u->h2 && up_h2_pending(u))) && u->write_wants_write)
 		events |= EPOLLOUT;
 	if (!u->watch.loop && events)
 		loop_watch(u->k->gw.loop, &u->watch, u->fd, events, on_event, u);

@@ -96,6 +96,7 @@ static void back_free(void *arg)
 	struct back *b = arg;
 
 	nghttp2_session_del(b->h2);
+	buf_done(&b->trailers);
 	free(b);
 }
 

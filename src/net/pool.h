@@ -57,6 +57,7 @@ struct back {
 		uint64_t left;
 		struct chunks chunks;
 	} h1;
+	struct buf trailers; /* lines, of the keeper's answers */
 	/* HTTP/2 (http_client2.c) */
 	nghttp2_session *h2;
 	struct exchange *running;

@@ -2,12 +2,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """gRPC echo over TLS, without generated code: grpc_echo.py ADDRESS:PORT CERTIFICATE KEY.
 
-Methods of croft.Echo: Say (unary) and Chat (a stream both ways); messages are plain bytes.
+Methods of croft.Echo: Say (unary), Chat (a stream both ways), Who and Fail (what the caller's metadata was); messages are plain bytes.
 """
 import sys
 from concurrent import futures
 
 import grpc
+
+
+def who(_request, context):
+    """Whom the server takes the caller for; said in the answer, in its head and in its trailers."""
+    value = dict(context.invocation_metadata()).get("authorization", "")
+    context.send_initial_metadata((("x-head", value),))
+    context.set_trailing_metadata((("x-end", value), ("x-length", str(len(value)))))
+    return b"<" + value.encode() + b">"
+
+
+def fail(_request, context):
+    context.abort(grpc.StatusCode.PERMISSION_DENIED, "not " + dict(context.invocation_metadata()).get("authorization", ""))
 
 
 class Echo(grpc.GenericRpcHandler):
@@ -16,6 +28,10 @@ class Echo(grpc.GenericRpcHandler):
             return grpc.unary_unary_rpc_method_handler(lambda request, _context: b"echo " + request)
         if details.method == "/croft.Echo/Chat":
             return grpc.stream_stream_rpc_method_handler(lambda requests, _context: (b"echo " + r for r in requests))
+        if details.method == "/croft.Echo/Who":
+            return grpc.unary_unary_rpc_method_handler(who)
+        if details.method == "/croft.Echo/Fail":
+            return grpc.unary_unary_rpc_method_handler(fail)
         return None
 
 
