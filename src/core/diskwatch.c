@@ -24,9 +24,14 @@ static uint64_t free_b(const struct diskwatch *w)
 	return fstatfs(w->fd[0], &fs) < 0 ? 0 : (uint64_t)fs.f_bfree * (uint64_t)fs.f_bsize;
 }
 
+static uint64_t left_of(const struct diskwatch *w, uint64_t used_b)
+{
+	return used_b < w->limit_b ? w->limit_b - used_b : 0;
+}
+
 static uint64_t left_b(const struct diskwatch *w)
 {
-	return w->used_b < w->limit_b ? w->limit_b - w->used_b : 0;
+	return left_of(w, w->used_b);
 }
 
 /*
@@ -39,6 +44,9 @@ static void measure(struct diskwatch *w)
 
 	for (size_t i = 0; i < w->n; i++)
 		footprint_add(&f, w->fd[i], w->limit_b);
+	if (w->sandbox > 0 && f.used_b <= w->limit_b &&
+		w->start_free_b > now_free_b + left_of(w, f.used_b))
+		footprint_add_unnamed(&f, w->sandbox);
 	if (f.hidden && w->start_free_b > now_free_b)
 		f.used_b = MAX_OF(f.used_b, w->start_free_b - now_free_b);
 	w->used_b = f.used_b;
@@ -111,6 +119,7 @@ bool diskwatch_look(struct diskwatch *w, uint64_t now_ms)
 
 bool diskwatch_end(struct diskwatch *w)
 {
+	w->sandbox = 0; /* gone, and its number may be another's */
 	if (w->n > 0 && !w->over)
 		measure(w);
 	/* Cut off at the limit by RLIMIT_FSIZE, it is hit, but not exceeded. */

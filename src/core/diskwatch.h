@@ -8,8 +8,9 @@
  * Cost:    one statfs() a look. The layers are walked only when the file system has lost a part of
  *          what is left of the limit, and now and then.
  * Limits:  between two looks more can be written than is left: looks come the more often the less
- *          there is left, at most every DISKWATCH_MIN_MS. A file that has no name any more but is held
- *          open is not counted.
+ *          there is left, at most every DISKWATCH_MIN_MS. Files that have no name any more are sought
+ *          among what the processes hold open, once the file system has lost more than the
+ *          limit; one that is only mapped, or on its way through a socket, is not counted.
  */
 #ifndef CROFT_CORE_DISKWATCH_H
 #define CROFT_CORE_DISKWATCH_H
@@ -30,6 +31,7 @@ struct diskwatch {
 	size_t n;                    /* 0: nothing is watched */
 	uint64_t limit_b, used_b;
 	uint64_t start_free_b, walk_free_b; /* of the file system: at the start, at the last walk */
+	pid_t sandbox;                      /* its first process; 0: not started */
 	uint64_t next_ms;
 	unsigned skipped; /* looks since the last walk */
 	bool over;

@@ -353,8 +353,8 @@ static void note_degradations(struct attempt *a)
 		receipt_degrade(r, "network: programs must use the proxy by themselves, and the "
 				   "port of the gateway could be reached on other hosts, too");
 	if (a->disk.n > 0)
-		receipt_degrade(r, "the disk limit on staged files is held by counting: it can be "
-				   "passed for a moment, and files without a name are not counted");
+		receipt_degrade(r, "the disk limit on staged files is held by counting, and can be "
+				   "passed for a moment");
 	else if (a->engine->tier == TIER_NAMESPACE && r->limits.disk_b != LIMIT_NONE &&
 		 !a->q->discard && !a->q->staging)
 		receipt_degrade(r, "the disk limit holds private files only: what is written in "
@@ -516,6 +516,7 @@ static int attempt_run(struct attempt *a, struct err *e)
 	if ((r = a->engine->start(
 		     &a->sandbox, &a->plan, &a->request, cgroup_clone_fd(&a->cgroup), e)) < 0)
 		return r;
+	a->disk.sandbox = a->sandbox.pid;
 	terminal_close_slave(a->terminal);
 	/* After it exists: the key of its authority must not be in its memory. */
 	if ((r = network_trust(&a->receipt->network, &a->plan, a->request.scratch, e)) < 0 ||

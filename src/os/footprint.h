@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define FOOTPRINT_DEPTH_MAX 256
 
@@ -16,5 +17,13 @@ struct footprint {
 
 /* Adds the tree behind `fd` to *f, and stops early once it is beyond enough_b. */
 void footprint_add(struct footprint *f, int fd, uint64_t enough_b);
+
+/*
+ * What files take that have no name any more but are held open by `root` or a process below it, on
+ * overlays (in the layers, that is). A file that is only mapped, or on its way through a socket, is not seen.
+ */
+#define FOOTPRINT_PIDS_MAX 4096
+#define FOOTPRINT_OPEN_MAX 4096
+void footprint_add_unnamed(struct footprint *f, pid_t root);
 
 #endif

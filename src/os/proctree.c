@@ -182,3 +182,15 @@ void proctree_kill(const pid_t *spare, size_t spare_n)
 				waitpid(t[i].pid, NULL, WNOHANG);
 	}
 }
+
+size_t proctree_below(pid_t root, pid_t *ret, size_t max)
+{
+	cleanup_free struct entry *t = calloc(PROCTREE_MAX, sizeof(*t));
+	size_t n = t ? read_table(t, PROCTREE_MAX) : 0, out = 0;
+
+	mark_descendants(t, n, root, NULL, 0);
+	for (size_t i = 0; i < n && out < max; i++)
+		if (t[i].mine || t[i].pid == root)
+			ret[out++] = t[i].pid;
+	return out;
+}

@@ -14,4 +14,7 @@ size_t proctree_children(pid_t *ret, size_t max);
  */
 void proctree_kill(const pid_t *spare, size_t spare_n);
 
+/* `root` and everything below it, as the process table shows it now. Returns how many, at most max. */
+size_t proctree_below(pid_t root, pid_t *ret, size_t max);
+
 #endif

@@ -12,13 +12,15 @@ SH = ("--", "/bin/sh", "-c")
 NS = ("namespace",)
 MIB = 1 << 20
 
-# 64 MiB in ways that one look, or one limit, would miss; each goes on until it is ended.
+# About 64 MiB in ways that one look, or one limit, would miss, as fast as a slow disk: a busy machine can keep up.
 WAYS = {
     "one file": "dd if=/dev/zero of=big bs=1M count=64 2>/dev/null",
-    "many files": "i=0; while [ $i -lt 64 ]; do dd if=/dev/zero of=f$i bs=1M count=1 2>/dev/null; i=$((i+1)); done; sleep 60",
+    "many files": "i=0; while [ $i -lt 64 ]; do dd if=/dev/zero of=f$i bs=1M count=1 2>/dev/null; sleep 0.03; i=$((i+1)); done; sleep 60",
     "a closed directory": "mkdir d; exec 3>d/3 4>d/4 5>d/5 6>d/6 7>d/7 8>d/8 9>d/9; chmod 0 d; "
-                          "for n in 3 4 5 6 7 8 9; do dd if=/dev/zero bs=1M count=7 >&$n 2>/dev/null; done; sleep 60",
-    "deep": "i=0; while [ $i -lt 64 ]; do mkdir d; cd d; dd if=/dev/zero of=f bs=1M count=1 2>/dev/null; i=$((i+1)); done; sleep 60",
+                          "for n in 3 4 5 6 7 8 9; do dd if=/dev/zero bs=1M count=7 >&$n 2>/dev/null; sleep 0.3; done; sleep 60",
+    "files without a name": "exec 3>3 4>4 5>5 6>6 7>7 8>8 9>9; rm ?; "
+                            "for n in 3 4 5 6 7 8 9; do dd if=/dev/zero bs=1M count=7 >&$n 2>/dev/null; sleep 0.3; done; sleep 60",
+    "deep": "i=0; while [ $i -lt 64 ]; do mkdir d; cd d; dd if=/dev/zero of=f bs=1M count=1 2>/dev/null; sleep 0.03; i=$((i+1)); done; sleep 60",
 }
 
 
