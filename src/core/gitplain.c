@@ -16,6 +16,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "os/path.h"
 
 /* ---- configuration ---- */
 
@@ -228,16 +229,36 @@ static bool any_since(int dir, const char *path, const struct timespec *since)
 	return false;
 }
 
-int gitplain_changed(int fd, const struct timespec *since)
+/* Was this directory made since then? A file system without birth times tells of any change instead. */
+static bool is_new(int dir, const char *path, const struct timespec *since)
 {
-	static const char *const files[] = {"config", "config.worktree", "commondir", "gitdir",
-		"hooks", "info", "objects/info", "objects/info/alternates"};
+	cleanup_fd int fd =
+		openat(dir, *path ? path : ".", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct stat st;
 
-	if (fstat(fd, &st) < 0 || is_since(&st, since))
-		return 1;
+	if (fd < 0)
+		return errno != ENOENT;
+	if (fstat(fd, &st) < 0)
+		return true;
+	fd_born(fd, &st.st_ctim);
+	return is_since(&st, since);
+}
+
+/*
+ * Ordinary use of a repository changes its index, objects and refs: only what Git executes counts, or that
+ * it was not a repository before. What an earlier run prepared and this one completes has a new part.
+ */
+bool gitplain_changed(int fd, const struct timespec *since)
+{
+	static const char *const files[] = {"config", "config.worktree", "commondir", "gitdir",
+		"hooks", "info/attributes", "objects/info/alternates",
+		"objects/info/http-alternates"};
+	struct stat st;
+
+	if (is_new(fd, "", since) || is_new(fd, "objects", since) || is_new(fd, "refs", since))
+		return true;
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
 		if (fstatat(fd, files[i], &st, AT_SYMLINK_NOFOLLOW) == 0 && is_since(&st, since))
-			return 1;
-	return any_since(fd, "hooks", since) || any_since(fd, "info", since);
+			return true;
+	return any_since(fd, "hooks", since);
 }

@@ -10,6 +10,7 @@
 #ifndef CROFT_CORE_GITPLAIN_H
 #define CROFT_CORE_GITPLAIN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <time.h>
 
@@ -18,8 +19,8 @@
 
 /* NULL: plain. Otherwise what is beyond, static text. `fd` is the repository's directory. */
 const char *gitplain_beyond(int fd);
-/* Was anything that Git executes, or the directory itself, changed at or after this time? */
-int gitplain_changed(int fd, const struct timespec *since);
+/* Was anything that Git executes changed, or the repository made, at or after this time? */
+bool gitplain_changed(int fd, const struct timespec *since);
 /* NULL: every key is one that executes nothing and leads nowhere. */
 const char *gitplain_config(const char *text, size_t n);
 

@@ -134,16 +134,21 @@ static void look_at_git(struct look *l, int dir, const char *name, const char *p
 		quarantine(l, dir, name, path, why);
 }
 
-/* A directory that is itself a repository: Git takes it for one when somebody stands in it. */
+/*
+ * A directory that is itself a repository: Git takes it for one when somebody stands in it. One that
+ * lacks only its HEAD could be completed by a later run.
+ */
 static void look_at_bare(struct look *l, int dir, const char *path)
 {
+	struct stat st;
+	const char *name = fstatat(dir, "HEAD", &st, AT_SYMLINK_NOFOLLOW) == 0 ? "HEAD" : "objects";
 	char head[PATH_MAX + 8];
 	const char *why;
 
-	snprintf(head, sizeof(head), "%s/HEAD", path);
+	snprintf(head, sizeof(head), "%s/%s", path, name);
 	if (strlen(head) < POLICY_PATH_MAX && was_open(l, head) &&
 		gitplain_changed(dir, l->s->since) && (why = gitplain_beyond(dir)))
-		quarantine(l, dir, "HEAD", head, why);
+		quarantine(l, dir, name, head, why);
 }
 
 /* ---- names ---- */
@@ -216,7 +221,7 @@ static void remember(struct look *l, const char *at, const char *name)
 static void look_in(struct look *l, const char *at)
 {
 	int fd = path_open(AT_FDCWD, at, O_RDONLY | O_DIRECTORY, PATH_NO_SYMLINKS);
-	bool head = false, objects = false, refs = false;
+	bool objects = false, refs = false;
 	cleanup_dir DIR *d = NULL;
 	struct dirent *de;
 
@@ -237,7 +242,6 @@ static void look_in(struct look *l, const char *at)
 			l->to->partly = true;
 			return;
 		}
-		head |= strcasecmp(name, "HEAD") == 0;
 		objects |= strcasecmp(name, "objects") == 0;
 		refs |= strcasecmp(name, "refs") == 0;
 		if (strcasecmp(name, ".git") == 0) {
@@ -249,7 +253,7 @@ static void look_in(struct look *l, const char *at)
 		if ((de->d_type == DT_DIR || de->d_type == DT_UNKNOWN) && !runs_inert(name))
 			remember(l, at, name);
 	}
-	if (head && objects && refs)
+	if (objects && refs)
 		look_at_bare(l, fd, at);
 }
 

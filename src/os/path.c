@@ -7,11 +7,13 @@
  */
 #include "os/path.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -364,4 +366,24 @@ int dir_make(const char *path, mode_t mode)
 		close(cur);
 		cur = next;
 	}
+}
+
+bool fd_born(int fd, struct timespec *ret)
+{
+	enum { K_STATX_BTIME = 0x800 };
+	/* struct statx, as far as it matters; not every libc declares it. */
+	struct {
+		uint32_t mask;
+		char before[76];
+		int64_t sec;
+		uint32_t nsec;
+		char after[164];
+	} x = {0};
+
+	static_assert(offsetof(__typeof__(x), sec) == 80 && sizeof(x) == 256, "struct statx");
+	if (syscall(SYS_statx, fd, "", AT_EMPTY_PATH, K_STATX_BTIME, &x) < 0 ||
+		!(x.mask & K_STATX_BTIME))
+		return false;
+	*ret = (struct timespec){.tv_sec = x.sec, .tv_nsec = x.nsec};
+	return true;
 }

@@ -28,6 +28,8 @@ int path_resolve(const char *path, char *ret_canonical, size_t size);
 /* Whole small file into a buffer (b->max bounds it). -EFBIG when larger. */
 int file_read_at(int dirfd, const char *path, struct buf *ret);
 int file_read_fd(int fd, struct buf *ret);
+/* When the object was made; false, and *ret untouched, where the file system does not say. */
+bool fd_born(int fd, struct timespec *ret);
 /* Write all bytes, restarting on EINTR and short writes. */
 int fd_write_all(int fd, const void *p, size_t n);
 /* One write of a short text into an existing kernel file such as uid_map; 0 or -errno. */

@@ -214,9 +214,39 @@ def repository_untouched(p):
     tick = time.clock_gettime(coarse)
     while time.clock_gettime(coarse) == tick:
         pass
-    r = p.run("--direct", *SH, "echo x > sub/own/file; echo x > own/file")
+    r = p.run("--direct", *SH, "for d in own sub/own; do cd $d; echo x > file; git add file; git -c user.name=x "
+              "-c user.email=x commit -qm x; git checkout -qb other; git gc -q; cd \"$OLDPWD\"; done")
     for d in ("own", "sub/own"):
         check(os.path.isdir(p.path(d, ".git")), "%s was put away: %s" % (d, r))
+        check("x" in p.plain("git", "-C", p.path(d), "log", "--format=%s").out, "the command could not commit: %s" % r)
+
+
+@harness.case("G15-repository-in-two-steps")
+def two_steps(p):
+    """What one run prepares and the next completes is put away by one of them."""
+    marker = os.path.join(p.dir, "ran")
+    p.env.update(GIT_CONFIG_GLOBAL="/dev/null", GIT_CONFIG_NOSYSTEM="1")
+    make = GIT + 'git init -q x; git -C x config core.fsmonitor "touch %s; false"; ' % marker
+    steps = {"head": ("mv x/.git/HEAD h; mv x/.git x/g", "mv h x/g/HEAD; mv x/g x/.git"),
+             "objects": ("rm -r x/.git/objects; mv x/.git x/g", "mkdir -p x/g/objects/info x/g/objects/pack; mv x/g x/.git"),
+             "config": ("mv x/.git/config c; mv x/.git x/g", "mv c x/g/config; mv x/g x/.git"),
+             "whole": ("mv x/.git x/g", "mv x/g x/.git")}
+    for kind, (first, second) in steps.items():
+        for where in (p.work, p.outside):
+            sub = os.path.join(where, kind)
+            os.mkdir(sub, 0o700)
+            p.user.own(sub)
+            for script in (make + first, second):
+                script = "cd '%s'; %s; true" % (sub, script)
+                if where == p.work:
+                    r = p.run("--direct", *SH, script)
+                else:
+                    p.plain("/bin/sh", "-c", script)
+            if os.path.exists(marker):
+                os.unlink(marker)
+            p.plain("git", "status", cwd=os.path.join(sub, "x"))
+            ran = os.path.exists(marker)
+            check(ran == (where == p.outside), "%s: %s" % (kind, r if where == p.work else "the control runs nothing"))
 
 
 if __name__ == "__main__":
