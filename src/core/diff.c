@@ -35,7 +35,9 @@ static int run_diff(const struct diff_query *q, enum hunks_form form, const char
 	const struct oid_hex from = oid_hex(&q->from), to = oid_hex(&q->to);
 	cleanup_free const char **argv = calloc(ARGS_MAX + 1, sizeof(*argv));
 	cleanup_strlist struct strlist texts = STRLIST_INIT(ARGS_MAX);
-	struct git_run r = {.git_dir = q->git_dir, .out = out, .data_max_b = GIT_SHOW_DATA_MAX_B};
+	struct git_run r = {.git_dir = q->git_dir,
+		.out = out,
+		.data_max_b = GIT_PATCH_DATA_MAX_B}; /* lists of many files take room */
 	size_t n = 0, paths_n = 0;
 
 	if (!argv)
