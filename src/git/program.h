@@ -19,6 +19,7 @@
 #ifndef CROFT_GIT_PROGRAM_H
 #define CROFT_GIT_PROGRAM_H
 
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/buf.h"
