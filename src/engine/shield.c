@@ -9,14 +9,14 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "os/guard.h"
+#include "os/pidfilter.h"
 #include "os/landlock.h"
 #include "os/proctree.h"
 
 int shield_prepare(struct shield *s, bool scoped, pid_t helper, struct err *e)
 {
 	/* The supervisor has one thread in this tier; stopping it would stop the clock. */
-	struct guard g = {.ids = {getpid(), getppid(), helper},
+	struct pidfilter g = {.ids = {getpid(), getppid(), helper},
 		.ids_n = helper > 0 ? 3 : 2,
 		.groups = {getpid(), getpgid(getppid())},
 		.groups_n = 2};
@@ -33,7 +33,7 @@ int shield_prepare(struct shield *s, bool scoped, pid_t helper, struct err *e)
 		return err_set(e, ENOMEM, "guard the first process");
 	if (g.groups[1] <= 0) /* it just died, or is outside our pid namespace */
 		g.groups_n = 1;
-	return guard_build(s->guard, &g, e);
+	return pidfilter_build(s->guard, &g, e);
 }
 
 int shield_enter(const struct shield *s, struct err *e)

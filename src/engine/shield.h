@@ -9,7 +9,7 @@
  *          shield_enter() in the command's own process before its exec; shield_done() afterwards.
  * How:     with Landlock ABI 6 a nested domain that scopes signals: the first process is in the
  *          outer one, so out of reach, while it reaches everything below. Before that, a filter
- *          on the numbers of its threads (os/guard.h).
+ *          on the numbers of its threads (os/pidfilter.h).
  * Failure: what cannot be had refuses the run: the command does not start.
  */
 #ifndef CROFT_ENGINE_SHIELD_H

@@ -38,7 +38,7 @@ enum seccomp_flags {
 	 * No namespaces behind it: TCP sockets and connected AF_UNIX pairs only, no bind(), listen() or
 	 * TCP Fast Open (Landlock sees neither), no SysV IPC, no POSIX mq, no limits or priorities
 	 * of other processes. Signals to the user's other processes are Landlock's to refuse (ABI
-	 * 6); before that os/guard.h keeps them from croft's own processes.
+	 * 6); before that os/pidfilter.h keeps them from croft's own processes.
 	 */
 	SECCOMP_PROCESS_TIER = 1 << 3,
 	/* No AF_INET and AF_INET6: where Landlock cannot close TCP (ABI below 4). */

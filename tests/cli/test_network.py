@@ -721,10 +721,10 @@ control = socket.socket(fileno=3)
 first, fds, _, _ = socket.recv_fds(control, 4096, 16)
 CONFIG, READY, DENIAL, HOST, ASK, NOTE, DONE = 1, 6, 7, 8, 9, 10, 11
 assert struct.unpack_from("I", first)[0] == CONFIG
-HEAD = "IIQIIIIQQQQQ256s32s512s160s512s320s33s"
+HEAD = "IIQIIIIQQQQQI256s32s1024s1024s160s512s320s33s"
 def message(type, text=b"", host=b"", count=1, **kw):
     m = struct.pack(HEAD, type, kw.get("mask", 0), kw.get("id", 1), 0, kw.get("mode", 0), kw.get("port", 443), 0, 0, count,
-        1, 2, 3, host, b"GET", kw.get("path", b"/"), b"r", text, b"", b"")
+        1, 2, 3, 0, host, b"GET", kw.get("path", b"/"), b"", b"r", text, b"", b"")
     return m + bytes(len(first) - len(m))
 def say(*a, **kw):
     control.send(message(*a, **kw))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""G14, G15: names that the host executes by themselves, written in place; repositories made in place."""
+"""G17, G18: names that the host executes by themselves, written in place; repositories made in place."""
 import os
 import time
 
@@ -43,7 +43,7 @@ def changed(p, names, base):
     return bad
 
 
-@harness.case("G14-present-names")
+@harness.case("G17-present-names")
 def present(p):
     """Names that are there can neither be written, replaced, removed nor moved away with their directory."""
     for n in NAMES:
@@ -60,7 +60,7 @@ def present(p):
     check(len(changed(p, NAMES, p.work)) == len(NAMES), "the control does not write")
 
 
-@harness.case("G14-granted-by-name")
+@harness.case("G17-granted-by-name")
 def granted(p):
     """A grant of the name itself opens it, and only it."""
     p.write(".envrc", "mine\n")
@@ -73,7 +73,7 @@ def granted(p):
     check(p.read(".bashrc") == "mine\n", "granted too much: %s" % r)
 
 
-@harness.case("G14-absent-names")
+@harness.case("G17-absent-names")
 def absent(p):
     """Absent names: the broker refuses them at any depth; without one they are named afterwards."""
     os.mkdir(p.path("sub"))
@@ -99,7 +99,7 @@ def absent(p):
     check(not any("node_modules" in t for t in told), "named: %s" % told)
 
 
-@harness.case("G14-home-granted", tiers=("namespace", "process"))
+@harness.case("G17-home-granted", tiers=("namespace", "process"))
 def home_granted(p):
     """--write of the home directory, or of what lies around it, leaves its start-up files alone."""
     for n in AT_HOME[:8]:
@@ -118,7 +118,7 @@ def home_granted(p):
     check(os.path.exists(os.path.join(p.home, "p/q/.envrc")), "the control does not write")
 
 
-@harness.case("G14-parents-moved", tiers=("process",))
+@harness.case("G17-parents-moved", tiers=("process",))
 def parents_moved(p):
     """A prepared tree cannot become one that holds such names by renaming a directory above it."""
     attack = 'mkdir -p x/mise; echo evil > x/mise/config.toml; mv -T x .config; python3 -c \'import os\n' \
@@ -133,7 +133,7 @@ def parents_moved(p):
     check(os.path.exists(p.path(".config/mise/config.toml")), "the control does not move")
 
 
-@harness.case("G14-other-repository")
+@harness.case("G17-other-repository")
 def other_repository(p):
     """A repository in another granted directory: its hooks and configuration are read-only."""
     other = os.path.join(p.outside, "repo")
@@ -173,7 +173,7 @@ EVIL = {
 }
 
 
-@harness.case("G15-repository-made")
+@harness.case("G18-repository-made")
 def repository_made(p):
     """git status by the user, in every directory afterwards, runs nothing of the command's; a plain one stays."""
     marker = os.path.join(p.dir, "ran")
@@ -204,7 +204,7 @@ def repository_made(p):
         os.unlink(marker)
 
 
-@harness.case("G15-repository-untouched")
+@harness.case("G18-repository-untouched")
 def repository_untouched(p):
     """A repository that was there, with configuration of its user's, stays where it is."""
     for d in ("own", "sub/own"):
@@ -221,7 +221,7 @@ def repository_untouched(p):
         check("x" in p.plain("git", "-C", p.path(d), "log", "--format=%s").out, "the command could not commit: %s" % r)
 
 
-@harness.case("G15-repository-in-two-steps")
+@harness.case("G18-repository-in-two-steps")
 def two_steps(p):
     """What one run prepares and the next completes is put away by one of them."""
     marker = os.path.join(p.dir, "ran")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # timeout: 900
-"""L9: pipes, devices, sockets and directories where Git keeps files neither hang croft nor leave a git behind.
+"""L12: pipes, devices, sockets and directories where Git keeps files neither hang croft nor leave a git behind.
 
 Each file of .git, and those of the working tree that git reads by itself, becomes something that is no file. Then
 every command that runs git on the repository ends, with a sentence when it is not possible. Control: git itself
@@ -129,7 +129,7 @@ def attack(p, kind):
 
 
 for _kind in KINDS:
-    probe("L9-" + _kind.__name__, tiers=("namespace",))(lambda p, k=_kind: attack(p, k))
+    probe("L12-" + _kind.__name__, tiers=("namespace",))(lambda p, k=_kind: attack(p, k))
 
 
 def blocked(p):
@@ -150,7 +150,7 @@ def blocked(p):
     return repo, child, harness.pidfds(gits(p))
 
 
-@probe("L9-killed", tiers=("namespace",))
+@probe("L12-killed", tiers=("namespace",))
 def killed(p):
     """croft is killed while git waits: git ends with it."""
     _, child, found = blocked(p)
@@ -159,7 +159,7 @@ def killed(p):
     check(not harness.wait_gone(found, 10), "git outlives croft")
 
 
-@probe("L9-interrupted", tiers=("namespace",))
+@probe("L12-interrupted", tiers=("namespace",))
 def interrupted(p):
     """Ctrl-C ends both at once."""
     _, child, found = blocked(p)
@@ -168,7 +168,7 @@ def interrupted(p):
     check(not harness.wait_gone(found, 10), "git outlives croft")
 
 
-@probe("L9-waits", tiers=("namespace",))
+@probe("L12-waits", tiers=("namespace",))
 def waits(p):
     """Nobody comes: croft says which pipe it is, and ends."""
     repo = Repo(p, make=False)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The filter of guard.h. It is stacked on the allowlist, which has already looked at the
+ * The filter of pidfilter.h. It is stacked on the allowlist, which has already looked at the
  * architecture; here one list of checks is tried in turn, since few calls are in it.
  */
-#include "os/guard.h"
+#include "os/pidfilter.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -60,7 +60,7 @@ static void refuse_if(struct seccomp_prog *p, uint32_t k, uint32_t action)
 }
 
 /* The loaded value names a guarded process, thread or group, or everybody. */
-static void refuse_targets(struct seccomp_prog *p, const struct guard *g)
+static void refuse_targets(struct seccomp_prog *p, const struct pidfilter *g)
 {
 	for (size_t i = 0; i < g->ids_n; i++)
 		refuse_if(p, (uint32_t)g->ids[i], REFUSE);
@@ -83,7 +83,7 @@ static void end_call(struct seccomp_prog *p, size_t at)
 }
 
 /* Signals that a descriptor sends to its owner. */
-static void check_fcntl(struct seccomp_prog *p, const struct guard *g)
+static void check_fcntl(struct seccomp_prog *p, const struct pidfilter *g)
 {
 	size_t at;
 
@@ -100,12 +100,12 @@ static void check_fcntl(struct seccomp_prog *p, const struct guard *g)
 	end_call(p, at);
 }
 
-int guard_build(struct seccomp_prog *p, const struct guard *g, struct err *e)
+int pidfilter_build(struct seccomp_prog *p, const struct pidfilter *g, struct err *e)
 {
 	size_t at;
 
 	p->n = 0;
-	if (g->ids_n == 0 || g->ids_n > GUARD_IDS_MAX || g->groups_n > GUARD_IDS_MAX)
+	if (g->ids_n == 0 || g->ids_n > PIDFILTER_IDS_MAX || g->groups_n > PIDFILTER_IDS_MAX)
 		return err_set(e, EINVAL, "guard %zu threads", g->ids_n);
 	emit(p, BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, arch));
 	emit(p, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, NATIVE_ARCH);

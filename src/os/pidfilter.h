@@ -12,25 +12,25 @@
  * Limits:  the guarded process must block every signal that can be blocked: a terminal's
  *          foreground group is not looked at, so only SIGKILL and SIGSTOP are kept from it.
  */
-#ifndef CROFT_OS_GUARD_H
-#define CROFT_OS_GUARD_H
+#ifndef CROFT_OS_PIDFILTER_H
+#define CROFT_OS_PIDFILTER_H
 
 #include <sys/types.h>
 
 #include "base/err.h"
 #include "os/seccomp.h"
 
-#define GUARD_IDS_MAX 4
+#define PIDFILTER_IDS_MAX 4
 
 /*
  * ids: processes and threads, by number; groups: process groups nobody may signal or join. All of them
  * positive.
  */
-struct guard {
-	pid_t ids[GUARD_IDS_MAX], groups[GUARD_IDS_MAX];
+struct pidfilter {
+	pid_t ids[PIDFILTER_IDS_MAX], groups[PIDFILTER_IDS_MAX];
 	size_t ids_n, groups_n;
 };
 
-int guard_build(struct seccomp_prog *p, const struct guard *g, struct err *e);
+int pidfilter_build(struct seccomp_prog *p, const struct pidfilter *g, struct err *e);
 
 #endif
