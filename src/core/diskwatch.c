@@ -45,7 +45,8 @@ static void measure(struct diskwatch *w)
 	for (size_t i = 0; i < w->n; i++)
 		footprint_add(&f, w->fd[i], w->limit_b);
 	if (w->sandbox > 0 && f.used_b <= w->limit_b &&
-		w->start_free_b > now_free_b + left_of(w, f.used_b))
+		(w->skipped >= SKIPS_MAX || /* others may have made room meanwhile */
+			w->start_free_b > now_free_b + left_of(w, f.used_b)))
 		footprint_add_unnamed(&f, w->sandbox);
 	if (f.hidden && w->start_free_b > now_free_b)
 		f.used_b = MAX_OF(f.used_b, w->start_free_b - now_free_b);

@@ -36,6 +36,8 @@ def staged(p):
     """--disk 8M and 64 MiB to be staged: it ends, the receipt says why, and much less is on the disk."""
     notes = []
     for name, way in WAYS.items():
+        if name == "a closed directory" and p.user.uid:
+            continue  # only root can list it; for others the free space decides, which is not ours alone
         before = staged_b(p)
         r, receipt = p.receipt("--staged", "--disk", "8M", *SH, way)
         check("disk" in receipt["limits_hit"], "%s: not in the receipt: %s %s" % (name, receipt["limits_hit"], r))
