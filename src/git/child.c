@@ -148,9 +148,12 @@ static bool make_words(struct strlist *l, const struct git_run *r)
 		return false;
 	if (!r->git_dir && !r->hooks && !add_config(l, no_hooks))
 		return false;
-	for (size_t i = 0; !r->git_dir && r->muted && i < r->muted->n; i++)
+	for (size_t i = 0; !r->git_dir && r->muted && i < r->muted->n; i++) {
+		if (r->hooks && str_starts(r->muted->v[i], "core.hookspath="))
+			continue; /* the question is where they are */
 		if (!strlist_add(l, "-c") || !strlist_add(l, r->muted->v[i]))
 			return false;
+	}
 	for (const char *const *a = r->argv; *a; a++)
 		if (!strlist_add(l, *a))
 			return false;
