@@ -26,6 +26,8 @@ static void device_is_used(void)
 	int fd;
 
 	enter_scratch(0);
+	/* In a sticky directory O_CREAT would refuse what belongs to somebody else. */
+	CLAIM_CHECK(mkdir("dev", 0755) == 0 && chdir("dev") == 0);
 	make_file("null", "");
 	if (mount("/dev/null", "null", NULL, MS_BIND, NULL) < 0)
 		CLAIM_SKIP("bind /dev/null: %s", strerror(errno));
