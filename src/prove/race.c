@@ -255,8 +255,8 @@ static pid_t fork_sharing(unsigned long what)
 static int race_start(
 	const struct probe_args *a, unsigned long share, const char *denied, int *ret_tries)
 {
-	volatile int *stop =
-		mmap(NULL, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct shared *s =
+		mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int mine = open("mine", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	int theirs = open(denied, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	int slot = fcntl(mine, F_DUPFD_CLOEXEC, 100), won = 0, n = 0;
@@ -264,29 +264,35 @@ static int race_start(
 	pid_t pid;
 
 	*ret_tries = -1;
-	if (stop == MAP_FAILED || mine < 0 || slot < 0 || theirs < 0)
+	if (s == MAP_FAILED || mine < 0 || slot < 0 || theirs < 0)
 		return 0;
 	pid = fork_sharing(share);
 	if (pid == 0) {
-		while (!*stop) {
+		while (!s->stop) {
 			for (int i = 0; i < 2; i++) {
 				int fd = i ? theirs : mine;
 
 				(void)!(share == CLONE_FILES ? dup3(fd, slot, O_CLOEXEC)
 							     : fchdir(fd));
 			}
+			s->swaps++;
 		}
 		_exit(0);
 	}
-	for (; pid > 0 && n < TRIES && now_ms() < end; n++) {
+	while (pid > 0 && !s->swaps && now_ms() < end)
+		sched_yield();
+	for (; pid > 0 && (n < TRIES || s->swaps < SWAPS) && now_ms() < end; n++) {
 		int fd = openat(share == CLONE_FILES ? slot : AT_FDCWD, "key", O_RDWR | O_CLOEXEC);
 
 		won += probe_read_token(a, fd) == 0;
+		if (n % TURN == 0)
+			sched_yield();
 	}
-	*stop = 1;
+	s->stop = 1;
 	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	*ret_tries = pid > 0 ? n : -1;
+	munmap(s, sizeof(*s));
 	return won;
 }
 
