@@ -13,7 +13,6 @@ import json
 import os
 import stat
 import subprocess
-import time
 
 import harness
 from harness import Skip, check
