@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,16 +68,21 @@ static const char *read_section(const char *p, const char *end, struct section *
 	return n && p < end && *p == ']' ? p + 1 : NULL;
 }
 
-/* A remote helper ("ext::sh -c …") is a program, and a leading dash is an option. */
+/*
+ * A remote helper ("ext::sh -c …") is a program, and a leading dash is an option. Quotes may stand anywhere
+ * in a value, and are not part of it.
+ */
 static bool value_leads_astray(const char *p, const char *end)
 {
 	while (p < end && strchr(" \t\"=", *p))
 		p++;
 	if (p < end && *p == '-')
 		return true;
-	for (; p + 1 < end; p++)
-		if (p[0] == ':' && p[1] == ':')
+	for (char before = 0; p < end; p++) {
+		if (*p == ':' && before == ':')
 			return true;
+		before = *p == '"' ? before : *p;
+	}
 	return false;
 }
 
@@ -183,6 +189,8 @@ const char *gitplain_beyond(int fd)
 {
 	static const char *const never[] = {
 		"config.worktree", "commondir", "gitdir", "worktrees", "modules"};
+	/* Their lists of steps may have commands: `git rebase --continue` runs them. */
+	static const char *const begun[] = {"rebase-merge", "rebase-apply", "sequencer"};
 	const char *why = check_config(fd);
 	struct stat st;
 
@@ -195,6 +203,9 @@ const char *gitplain_beyond(int fd)
 	for (size_t i = 0; !why && i < ARRAY_SIZE(never); i++)
 		if (fstatat(fd, never[i], &st, AT_SYMLINK_NOFOLLOW) == 0)
 			why = "parts of other repositories";
+	for (size_t i = 0; !why && i < ARRAY_SIZE(begun); i++)
+		if (fstatat(fd, begun[i], &st, AT_SYMLINK_NOFOLLOW) == 0)
+			why = "a rebase that is under way";
 	/* A symlink in the place of a directory leads past all that was looked at. */
 	if (!why && fstatat(fd, "objects", &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(st.st_mode))
 		why = "objects of elsewhere";
@@ -244,18 +255,50 @@ static bool is_new(int dir, const char *path, const struct timespec *since)
 	return is_since(&st, since);
 }
 
+/* Git takes a directory for a repository only with a HEAD that leads somewhere. */
+static bool has_head(int dir)
+{
+	cleanup_fd int fd =
+		openat(dir, "HEAD", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+	char text[48];
+	struct stat st;
+	ssize_t n;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return fd < 0 && errno == ELOOP; /* a symlink, as Git made it once */
+	n = read(fd, text, sizeof(text) - 1);
+	text[MAX_OF(n, 0)] = '\0';
+	return str_starts(text, "ref:") || strspn(text, "0123456789abcdef") >= 40;
+}
+
+bool gitplain_whole(int fd, struct buf *ret)
+{
+	static const char *const parts[] = {".", "objects", "refs"};
+	struct stat st;
+
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+		if (fstatat(fd, parts[i], &st, AT_SYMLINK_NOFOLLOW) < 0)
+			return false;
+		buf_addf(ret, "%jx:%jx ", (uintmax_t)st.st_dev, (uintmax_t)st.st_ino);
+	}
+	return has_head(fd);
+}
+
 /*
  * Ordinary use of a repository changes its index, objects and refs: only what Git executes counts, or that
- * it was not a repository before. What an earlier run prepared and this one completes has a new part.
+ * it was not a repository before. Times alone do not tell: what is moved here keeps the time it was made.
  */
-bool gitplain_changed(int fd, const struct timespec *since)
+bool gitplain_changed(int fd, const struct timespec *since, enum gitplain_before before)
 {
 	static const char *const files[] = {"config", "config.worktree", "commondir", "gitdir",
 		"hooks", "info/attributes", "objects/info/alternates",
 		"objects/info/http-alternates"};
 	struct stat st;
 
-	if (is_new(fd, "", since) || is_new(fd, "objects", since) || is_new(fd, "refs", since))
+	if (before == GITPLAIN_ABSENT ||
+		(before == GITPLAIN_UNKNOWN && (is_new(fd, "", since) ||
+						       is_new(fd, "objects", since) ||
+						       is_new(fd, "refs", since))))
 		return true;
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
 		if (fstatat(fd, files[i], &st, AT_SYMLINK_NOFOLLOW) == 0 && is_since(&st, since))

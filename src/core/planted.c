@@ -35,6 +35,8 @@ struct look {
 	struct strlist dirs;
 	size_t next;
 	unsigned left; /* entries */
+	bool first;    /* before the command: repositories are only noted */
+	bool seen;     /* by the watchers: it may lie where no look before went */
 };
 
 static bool is_within(const char *dir, const char *path)
@@ -114,6 +116,34 @@ static void quarantine(struct look *l, int dir, const char *name, const char *pa
 	free(moved);
 }
 
+/* A whole repository at this path, told from all that could take its place. */
+static bool identify(struct buf *ret, int fd, const char *path)
+{
+	bool whole = gitplain_whole(fd, ret);
+
+	buf_adds(ret, path);
+	return whole && !ret->failed;
+}
+
+static void note_repository(struct look *l, int fd, const char *path)
+{
+	cleanup_buf struct buf id = BUF_INIT(2 * POLICY_PATH_MAX);
+
+	if (identify(&id, fd, path) && !strlist_add(l->s->before, buf_str(&id)))
+		l->to->partly = true;
+}
+
+static bool was_changed(const struct look *l, int fd, const char *path)
+{
+	cleanup_buf struct buf id = BUF_INIT(2 * POLICY_PATH_MAX);
+	bool whole = identify(&id, fd, path);
+	enum gitplain_before before = whole && strlist_has(l->s->before, buf_str(&id)) ? GITPLAIN_THERE
+				      : l->s->before_partly || l->seen ? GITPLAIN_UNKNOWN
+								       : GITPLAIN_ABSENT;
+
+	return gitplain_changed(fd, l->s->since, before);
+}
+
 /* A name that Git takes for the repository of the directory around it. */
 static void look_at_git(struct look *l, int dir, const char *name, const char *path)
 {
@@ -123,6 +153,11 @@ static void look_at_git(struct look *l, int dir, const char *name, const char *p
 
 	if (!was_open(l, path))
 		return;
+	if (l->first) {
+		if (fd >= 0)
+			note_repository(l, fd, path);
+		return;
+	}
 	if (fd < 0) {
 		if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && is_since(l, &st))
 			quarantine(l, dir, name, path,
@@ -130,24 +165,31 @@ static void look_at_git(struct look *l, int dir, const char *name, const char *p
 						    : "leads to a repository elsewhere");
 		return;
 	}
-	if (gitplain_changed(fd, l->s->since) && (why = gitplain_beyond(fd)))
+	if (was_changed(l, fd, path) && (why = gitplain_beyond(fd)))
 		quarantine(l, dir, name, path, why);
 }
 
 /*
- * A directory that is itself a repository: Git takes it for one when somebody stands in it. One that
- * lacks only its HEAD could be completed by a later run.
+ * A directory that is itself a repository: Git takes it for one when somebody stands in it. Without a HEAD it
+ * is none, and may be anything; whoever adds that later makes a repository then.
  */
 static void look_at_bare(struct look *l, int dir, const char *path)
 {
-	struct stat st;
-	const char *name = fstatat(dir, "HEAD", &st, AT_SYMLINK_NOFOLLOW) == 0 ? "HEAD" : "objects";
-	char head[PATH_MAX + 8];
+	static const char name[] = "HEAD";
+	static const char *const parts[] = {name, "objects", "refs"};
+	char head[PATH_MAX + sizeof(name)];
 	const char *why;
+	struct stat st;
 
 	snprintf(head, sizeof(head), "%s/%s", path, name);
-	if (strlen(head) < POLICY_PATH_MAX && was_open(l, head) &&
-		gitplain_changed(dir, l->s->since) && (why = gitplain_beyond(dir)))
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+		if (fstatat(dir, parts[i], &st, AT_SYMLINK_NOFOLLOW) < 0)
+			return;
+	if (strlen(head) >= POLICY_PATH_MAX || !was_open(l, head))
+		return;
+	if (l->first)
+		note_repository(l, dir, path);
+	else if (was_changed(l, dir, path) && (why = gitplain_beyond(dir)))
 		quarantine(l, dir, name, head, why);
 }
 
@@ -249,7 +291,8 @@ static void look_in(struct look *l, const char *at)
 			look_at_git(l, fd, name, path);
 			continue;
 		}
-		look_at_entry(l, fd, at, name);
+		if (!l->first)
+			look_at_entry(l, fd, at, name);
 		if ((de->d_type == DT_DIR || de->d_type == DT_UNKNOWN) && !runs_inert(name))
 			remember(l, at, name);
 	}
@@ -324,28 +367,40 @@ static void look_at_seen(struct look *l, const struct record *seen)
 	}
 }
 
-void planted_look(struct planted *ret, const struct planted_scope *s, const struct record *seen)
+static void look_at_trees(struct look *l)
 {
-	bool quiet = s->watched && seen->files_n == 0 && !seen->files_full;
-	struct look l = {
-		.to = ret, .s = s, .left = quiet ? PLANTED_ENTRIES_QUIET : PLANTED_ENTRIES_MAX};
+	const struct planted_scope *s = l->s;
 
+	l->left = PLANTED_ENTRIES_MAX;
 	for (size_t i = 0; i < s->policy->rules_n; i++) {
 		const struct policy_rule *r = &s->policy->rules[i];
 
 		if (r->access != ACCESS_WRITE || (s->except && is_within(s->except, r->path)))
 			continue;
 		if (r->glob) /* what it matched is not known here */
-			ret->partly = ret->looked = true;
+			l->to->partly = l->to->looked = true;
 		else
-			look_at_tree(&l, r->path);
+			look_at_tree(l, r->path);
 	}
-	if (!ret->looked)
-		return;
-	look_at_seen(&l, seen);
-	/* What the look left out, the watchers saw: together they are complete if those are. */
-	if (ret->partly && quiet)
-		ret->partly = false;
+}
+
+void planted_before(struct planted_scope *s)
+{
+	struct planted first = {0};
+	struct look l = {.to = &first, .s = s, .first = true};
+
+	look_at_trees(&l);
+	s->before_partly = first.partly;
+}
+
+void planted_look(struct planted *ret, const struct planted_scope *s, const struct record *seen)
+{
+	struct look l = {.to = ret, .s = s};
+
+	look_at_trees(&l);
+	l.seen = true;
+	if (ret->looked)
+		look_at_seen(&l, seen);
 }
 
 void planted_done(struct planted *p)
@@ -407,7 +462,7 @@ void planted_text(const struct planted *p, struct buf *out, bool verbose)
 			p->n - TEXT_NAMES);
 	if (p->beyond)
 		buf_addf(out, "  … and %zu such names beyond what is recorded\n", p->beyond);
-	if (p->partly && verbose)
+	if (p->partly)
 		buf_adds(out,
 			"  runs    the tree is too large: not all of it was looked at for names "
 			"that run on your machine\n");

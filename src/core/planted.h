@@ -6,7 +6,8 @@
  *          deep in the tree, where no broker was on), and put away Git repositories that hold more than
  *          `git init` makes: `.git` is renamed to a name that Git does not look for.
  * Trust:   the tree is the command's work: walked by descriptor, no symlink followed, bounded. The watchers'
- *          account and a look at the tree are both used; neither is the command's word.
+ *          account is used as well, and only adds: the observer goes by spelling, and the command can
+ *          change that behind its back, so that nothing seen does not mean nothing changed.
  * Limits:  a look of so many entries. Whether it saw everything is in the receipt.
  */
 #ifndef CROFT_CORE_PLANTED_H
@@ -20,9 +21,9 @@
 #include "core/record.h"
 #include "policy/policy.h"
 
-#define PLANTED_MAX 64            /* names that are kept */
-#define PLANTED_ENTRIES_MAX 8192  /* directory entries that are looked at */
-#define PLANTED_ENTRIES_QUIET 256 /* the same when the watchers saw no change at all */
+#define PLANTED_MAX 64           /* names that are kept */
+#define PLANTED_ENTRIES_MAX 8192 /* directory entries that are looked at */
+#define PLANTED_REPOS_MAX 1024   /* repositories that were there before */
 #define PLANTED_DEPTH_MAX 24
 
 struct planted_name {
@@ -46,9 +47,15 @@ struct planted_scope {
 	const char *except; /* a staged workspace, or NULL */
 	const char *run_id;
 	const struct timespec *since;
-	bool watched; /* an observer or a broker saw every change of a name */
+	struct strlist *before; /* repositories, as planted_before() found them */
+	bool before_partly;     /* not all of them */
 };
 
+/*
+ * Which repositories are there before the command: fills s->before and s->before_partly. Afterwards no time
+ * tells whether a directory was moved to its name.
+ */
+void planted_before(struct planted_scope *s);
 void planted_look(struct planted *ret, const struct planted_scope *s, const struct record *seen);
 void planted_done(struct planted *p);
 void planted_json(const struct planted *p, struct json *j);

@@ -59,6 +59,8 @@ struct attempt {
 	int null_fd;
 	struct signals *signals;
 	bool hold; /* names that run on the host need a broker */
+	struct planted_scope planted;
+	struct strlist repos; /* that were there before the command */
 };
 
 /*
@@ -457,19 +459,26 @@ static int begin(void *arg, struct err *e)
 	return a->q->begin ? a->q->begin(a->q->begin_arg, a->receipt, e) : 0;
 }
 
-/* After the last process is gone: what did it leave that the host will execute? */
-static void look_for_planted(struct attempt *a)
+/* While the sandbox is set up: which repositories are there before the command? */
+static void look_before(struct attempt *a)
 {
 	const struct run_request *q = a->q;
-	struct planted_scope s = {.policy = q->policy,
+
+	a->planted = (struct planted_scope){.policy = q->policy,
 		.home = q->home,
 		.except = harmless(q),
 		.run_id = a->receipt->id,
 		.since = &a->go,
-		.watched = a->plan.broker || q->policy->observe != OBSERVE_OFF};
-
+		.before = &a->repos};
 	if (!q->discard)
-		planted_look(&a->receipt->planted, &s, &a->receipt->record);
+		planted_before(&a->planted);
+}
+
+/* After the last process is gone: what did it leave that the host will execute? */
+static void look_for_planted(struct attempt *a)
+{
+	if (!a->q->discard)
+		planted_look(&a->receipt->planted, &a->planted, &a->receipt->record);
 }
 
 static int attempt_run(struct attempt *a, struct err *e)
@@ -530,6 +539,7 @@ static int attempt_run(struct attempt *a, struct err *e)
 		return r;
 	}
 	plan_seal(&a->plan);
+	look_before(a);
 	r = supervise(&s, &o, e);
 	a->receipt->wall_us = clock_us() - t0;
 	if (r == 0)
@@ -550,6 +560,7 @@ static void attempt_done(struct attempt *a)
 	diskwatch_close(&a->disk);
 	plan_done(&a->plan);
 	strlist_done(&a->env);
+	strlist_done(&a->repos);
 	scratch_remove(&a->scratch);
 	free(a->terminal);
 }
@@ -563,6 +574,7 @@ static int attempt_init(struct attempt *a, const struct run_request *q, const st
 		.cgroup = CGROUP_INIT,
 		.null_fd = -1,
 		.relay = RELAY_INIT,
+		.repos = STRLIST_INIT(PLANTED_REPOS_MAX),
 		.scratch = SCRATCH_INIT};
 	a->sandbox = (struct sandbox){.pidfd = -1, .control = -1, .fd = SANDBOX_FDS_NONE};
 	a->terminal = calloc(1, sizeof(*a->terminal));

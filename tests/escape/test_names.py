@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """G17, G18: names that the host executes by themselves, written in place; repositories made in place."""
 import os
+import shutil
 import time
 
 import harness
@@ -230,6 +231,8 @@ def two_steps(p):
     steps = {"head": ("mv x/.git/HEAD h; mv x/.git x/g", "mv h x/g/HEAD; mv x/g x/.git"),
              "objects": ("rm -r x/.git/objects; mv x/.git x/g", "mkdir -p x/g/objects/info x/g/objects/pack; mv x/g x/.git"),
              "config": ("mv x/.git/config c; mv x/.git x/g", "mv c x/g/config; mv x/g x/.git"),
+             "moved": ("mkdir b; mv x/.git/HEAD h; mv x/.git/refs b/; mv x/.git x/g",
+                       "mv b/refs x/g/refs; mv h x/g/HEAD; mv x/g x/.git"),
              "whole": ("mv x/.git x/g", "mv x/g x/.git")}
     for kind, (first, second) in steps.items():
         for where in (p.work, p.outside):
@@ -247,6 +250,58 @@ def two_steps(p):
             p.plain("git", "status", cwd=os.path.join(sub, "x"))
             ran = os.path.exists(marker)
             check(ran == (where == p.outside), "%s: %s" % (kind, r if where == p.work else "the control runs nothing"))
+
+
+@harness.case("G18-repository-beyond-watchers")
+def beyond_watchers(p):
+    """Where nothing was seen to change, because it is outside the workspace or reached by another name, something may be."""
+    marker = os.path.join(p.dir, "ran")
+    p.env.update(GIT_CONFIG_GLOBAL="/dev/null", GIT_CONFIG_NOSYSTEM="1")
+    make = GIT + 'git init -q .; git config core.fsmonitor "touch %s; false"' % marker
+    for where, mode in ((p.outside, ("--write", p.outside)), (p.work, ("--direct",))):
+        for i in range(400):
+            os.mkdir(os.path.join(where, "d%d" % i), 0o700)
+            p.user.own(os.path.join(where, "d%d" % i))
+        last = os.path.join(where, os.listdir(where)[-1])
+        for croft in (False, True):
+            script = "ln -sfn '%s' /tmp/x%d && cd /tmp/x%d && %s && rm -f /tmp/x%d" % (last, os.getpid(), os.getpid(), make,
+                                                                               os.getpid())
+            r = p.run(*mode, *SH, script) if croft else p.plain("/bin/sh", "-c", script)
+            if os.path.exists(marker):
+                os.unlink(marker)
+            p.plain("git", "status", cwd=last)
+            check(os.path.exists(marker) != croft, "%s: %s" % (last, r))
+            shutil.rmtree(os.path.join(last, ".git"), ignore_errors=True)
+
+
+@harness.case("G18-directories-that-are-no-repository")
+def no_repository(p):
+    """A source tree with the names of a repository's parts is left alone."""
+    own = p.path("src")
+    for d in ("objects", "refs", "config"):
+        os.makedirs(os.path.join(own, d))
+    os.makedirs(p.path("other"))
+    for d in ("src", "other", "src/objects", "src/refs", "src/config"):
+        p.user.own(p.path(d))
+    r = p.run("--direct", *SH, "echo x > src/config/new; echo x > src/objects/new; echo x > other/HEAD; mkdir other/config")
+    check(sorted(os.listdir(own)) == ["config", "objects", "refs"], "%s: %s" % (os.listdir(own), r))
+    check("HEAD" in os.listdir(p.path("other")), r)
+
+
+@harness.case("G18-rebase-under-way")
+def rebase(p):
+    """A rebase that waits with a command to run, in a repository that the command made, is put away with it."""
+    marker = os.path.join(p.dir, "ran")
+    p.env.update(GIT_CONFIG_GLOBAL="/dev/null", GIT_CONFIG_NOSYSTEM="1")
+    who = "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a; "
+    make = (GIT + who + "git init -q x%d; cd x%d; git commit -q --allow-empty -m a; git commit -q --allow-empty -m b; "
+            "printf 'break\\nexec touch " + marker + "\\n' > ../todo; GIT_SEQUENCE_EDITOR='cp ../todo' git rebase -i HEAD~1")
+    for croft in (0, 1):
+        r = p.run("--direct", *SH, make % (croft, croft)) if croft else p.plain("/bin/sh", "-c", make % (croft, croft))
+        p.plain("/bin/sh", "-c", who + "git rebase --continue", cwd=p.path("x%d" % croft))
+        check(os.path.exists(marker) != bool(croft), r)
+        if os.path.exists(marker):
+            os.unlink(marker)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,8 @@ TEST(what_runs_or_leads_elsewhere_is_not)
 		"[include]\n\tpath = x\n", "[includeIf \"gitdir:/\"]\n\tpath = x\n",
 		"[core]\n\tworktree = /\n", "[filter \"x\"]\n\tclean = evil\n",
 		"[alias]\n\tst = !evil\n", "[remote \"o\"]\n\turl = ext::sh -c evil\n",
+		"[remote \"o\"]\n\turl = ext:\":\"sh -c evil\n",
+		"[remote \"o\"]\n\turl = \"ext:\"\"\":\"sh -c evil\n",
 		"[remote \"o\"]\n\turl = -x\n", "[remote \"o\"]\n\tuploadpack = evil\n",
 		"[diff \"x\"]\n\ttextconv = evil\n", "[core]\n\tbare = fal\\\nse\n", "[core\n",
 		"[]\n", "fsmonitor = x\n", "[core]\n\tsshCommand = x\n",
