@@ -18,6 +18,8 @@
 /* A name is replaced by going first. One that must stay absent is made. */
 #define GONE (IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE | IN_DELETE_SELF | IN_MOVE_SELF)
 #define MADE (GONE | IN_CREATE)
+/* So is a directory further up, with all that is in it. */
+#define GONE_ABOVE (IN_MOVE_SELF | IN_DELETE_SELF)
 
 /* A broker that sees every open refuses by name what is denied. */
 static bool reads_judged(const struct plan *p)
@@ -37,32 +39,58 @@ static bool is_guarded(const struct plan *p, const struct plan_op *op)
 	       (op->access == ACCESS_READ || op->rule->access < ACCESS_WRITE);
 }
 
-/* Watch the nearest directory above that is there: what is missing would appear in it. */
+/* The outermost tree that shows it: what becomes of the directories above that is not seen inside. */
+static size_t root_len(const struct policy *p, const char *path)
+{
+	size_t len = strlen(path);
+
+	for (size_t i = 0; i < p->rules_n; i++) {
+		const struct policy_rule *r = &p->rules[i];
+		size_t n = strlen(r->path);
+
+		if (r->access != ACCESS_DENY && !r->glob && n < len &&
+			(n == 1 || (strncmp(path, r->path, n) == 0 && path[n] == '/')))
+			len = n;
+	}
+	return len;
+}
+
+/*
+ * Watch the nearest directory above that is there, since what is missing would appear in it, and for being
+ * moved those above it.
+ */
 static bool watch(struct guard *g, const struct guard_name *x)
 {
+	bool found = false;
 	char dir[PATH_MAX];
 
 	if (snprintf(dir, sizeof(dir), "%s", x->path) >= (int)sizeof(dir))
 		return false;
 	for (char *slash; (slash = strrchr(dir, '/'));) {
-		slash[slash == dir] = '\0';
-		if (inotify_add_watch(
-			    g->fd, dir, IN_ONLYDIR | IN_MASK_ADD | (x->ino ? GONE : MADE)) >= 0)
-			return true;
-		if (x->ino || slash == dir || (errno != ENOENT && errno != ENOTDIR))
+		bool last = slash == dir;
+		uint32_t what = found ? GONE_ABOVE : x->ino ? GONE : MADE;
+
+		slash[last] = '\0';
+		if (found && strlen(dir) <= x->root_len)
+			break;
+		if (inotify_add_watch(g->fd, dir, IN_ONLYDIR | IN_MASK_ADD | what) >= 0)
+			found = true;
+		else if (found || x->ino || (errno != ENOENT && errno != ENOTDIR))
 			return false;
+		if (last)
+			break;
 	}
-	return false;
+	return found;
 }
 
-static int add(struct guard *g, const char *path, dev_t dev, ino_t ino)
+static int add(struct guard *g, const struct plan *p, const char *path, dev_t dev, ino_t ino)
 {
 	struct guard_name *v = realloc(g->v, (g->n + 1) * sizeof(*v));
 
 	if (!v)
 		return -ENOMEM;
 	g->v = v;
-	g->v[g->n++] = (struct guard_name){path, dev, ino};
+	g->v[g->n++] = (struct guard_name){path, root_len(p->policy, path), dev, ino};
 	return 0;
 }
 
@@ -72,9 +100,9 @@ int guard_open(struct guard *g, const struct plan *p, struct err *e)
 
 	for (size_t i = 0; r == 0 && i < p->n; i++)
 		if (is_guarded(p, &p->ops[i]))
-			r = add(g, p->ops[i].dst, p->ops[i].dev, p->ops[i].ino);
+			r = add(g, p, p->ops[i].dst, p->ops[i].dev, p->ops[i].ino);
 	for (size_t i = 0; r == 0 && i < p->absent.n && !reads_judged(p); i++)
-		r = add(g, p->absent.v[i], 0, 0);
+		r = add(g, p, p->absent.v[i], 0, 0);
 	if (r < 0)
 		return err_set(e, -r, "watch what is protected");
 	if (!g->n)
@@ -101,8 +129,8 @@ void guard_drain(struct guard *g)
 		;
 	/* A directory on the way to an absent name may have appeared. */
 	for (size_t i = 0; g->fd >= 0 && i < g->n; i++)
-		if (!g->v[i].ino)
-			watch(g, &g->v[i]);
+		if (!g->v[i].ino && !watch(g, &g->v[i]))
+			g->unwatched = true;
 }
 
 const char *guard_broken(struct guard *g)

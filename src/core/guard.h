@@ -24,6 +24,7 @@
 
 struct guard_name {
 	const char *path; /* the plan's */
+	size_t root_len;  /* as much of it as the tree spells that shows it */
 	dev_t dev;
 	ino_t ino; /* 0: it must stay absent */
 };

@@ -564,6 +564,7 @@ static void loop_once(struct loop *l)
 		return;
 	if (p[FD_GUARD].revents) {
 		guard_drain(&l->guard);
+		l->out->unwatched = l->guard.unwatched;
 		on_guard(l);
 	}
 	/* Watchers first: what the command did is known before it is known to have ended. */

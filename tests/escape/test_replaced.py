@@ -84,16 +84,20 @@ def denied_in_readable(p):
     """The same inside a tree that is only readable: a directory that is replaced, and one that appears."""
     tree = os.path.join(p.outside, "tree")
     keys = os.path.join(tree, "keys")
-    for what in ("replaced", "appears", "parent appears"):
+    for what in ("replaced", "appears", "parent appears", "above replaced", "appears above"):
         subprocess.run(["rm", "-rf", tree], check=True)
         p.write(os.path.join(tree, "plain"), "plain\n")
-        target = keys if what != "parent appears" else os.path.join(tree, "a/b/keys")
-        if what == "replaced":
-            p.write(os.path.join(keys, "one"), "old\n")
+        target = keys if what in ("replaced", "appears") else os.path.join(tree, "a/b/keys")
+        if what in ("replaced", "above replaced"):
+            p.write(os.path.join(target, "one"), "old\n")
+        if what == "appears above":
+            p.write(os.path.join(tree, "a/b/plain"), "plain\n")
 
         def change():
             if what == "replaced":
                 replace(p, keys, "two")
+            elif what in ("above replaced", "appears above"):
+                replace(p, os.path.join(tree, "a"), "b/keys/two")
             else:
                 p.write(os.path.join(target, "two"), p.token + "\n")
 
