@@ -267,9 +267,12 @@ static void look_in(struct look *l, const char *at)
 	cleanup_dir DIR *d = NULL;
 	struct dirent *de;
 
-	if (fd < 0)
+	if (fd < 0) { /* one that may be entered, but not listed, can hold anything */
+		l->to->partly |= fd != -ENOENT && fd != -ENOTDIR && fd != -ELOOP;
 		return;
+	}
 	if (!(d = fdopendir(fd))) {
+		l->to->partly = true;
 		close(fd);
 		return;
 	}
@@ -464,6 +467,6 @@ void planted_text(const struct planted *p, struct buf *out, bool verbose)
 		buf_addf(out, "  … and %zu such names beyond what is recorded\n", p->beyond);
 	if (p->partly)
 		buf_adds(out,
-			"  runs    the tree is too large: not all of it was looked at for names "
-			"that run on your machine\n");
+			"  runs    not all of the tree could be looked at for names that run on your "
+			"machine\n");
 }

@@ -53,13 +53,15 @@ struct unnamed {
 	size_t n;
 };
 
-static bool is_new(struct unnamed *u, const struct stat *st)
+static bool is_new(struct footprint *f, struct unnamed *u, const struct stat *st)
 {
 	for (size_t i = 0; i < u->n; i++)
 		if (u->v[i].dev == st->st_dev && u->v[i].ino == st->st_ino)
 			return false;
-	if (u->n == FOOTPRINT_OPEN_MAX)
+	if (u->n == FOOTPRINT_OPEN_MAX) {
+		f->hidden = true;
 		return false;
+	}
 	u->v[u->n].dev = st->st_dev;
 	u->v[u->n++].ino = st->st_ino;
 	return true;
@@ -79,7 +81,8 @@ static void add_open(struct footprint *f, struct unnamed *u, pid_t pid)
 
 		/* Looked at through the link, which needs no name; nothing is opened. */
 		if (de->d_name[0] == '.' || fstatat(dirfd(d), de->d_name, &st, 0) < 0 ||
-			!S_ISREG(st.st_mode) || st.st_nlink > 0 || !is_new(u, &st) ||
+			!S_ISREG(st.st_mode) || st.st_nlink > 0 || st.st_blocks == 0 ||
+			!is_new(f, u, &st) ||
 			snprintf(path, sizeof(path), "/proc/%d/fd/%.20s", pid, de->d_name) >=
 				(int)sizeof(path) ||
 			statfs(path, &fs) < 0 || fs.f_type != OVERLAY_MAGIC)
@@ -94,6 +97,7 @@ void footprint_add_unnamed(struct footprint *f, pid_t root)
 	cleanup_free struct unnamed *u = calloc(1, sizeof(*u));
 	size_t n = pids && u ? proctree_below(root, pids, FOOTPRINT_PIDS_MAX) : 0;
 
+	f->hidden |= !pids || !u || n == FOOTPRINT_PIDS_MAX;
 	for (size_t i = 0; i < n; i++)
 		add_open(f, u, pids[i]);
 }

@@ -12,7 +12,7 @@
 struct footprint {
 	uint64_t
 		used_b; /* blocks, so a hole counts as nothing; a file with more names counts once */
-	bool hidden;    /* a directory could not be listed, or lay too deep */
+	bool hidden;    /* a directory could not be listed or lay too deep, or too much is open */
 };
 
 /* Adds the tree behind `fd` to *f, and stops early once it is beyond enough_b. */

@@ -54,6 +54,38 @@ def staged(p):
     return "\n".join(notes)
 
 
+# So many files without a name that they are not told apart, then those that matter.
+CROWD = """
+import os, sys, time
+def make(n, size_b):
+    for i in range(n):
+        fd = os.open("f", os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        os.write(fd, b"x" * size_b)
+        os.unlink("f")
+for i in range(10):
+    r, w = os.pipe()
+    if os.fork() == 0:
+        make(450, 1)
+        os.write(w, b"x")
+        time.sleep(60)
+    os.read(r, 1)
+    os.close(r)
+    os.close(w)
+for i in range(80):
+    make(1, 4 << 20)
+    time.sleep(0.03)
+"""
+
+
+@harness.case("R2-staged-crowd", tiers=NS)
+def crowd(p):
+    """Files without a name are counted behind thousands of small ones."""
+    r, receipt = p.receipt("--staged", "--disk", "64M", "--", harness.python, "-c", CROWD)
+    check("disk" in receipt["limits_hit"] and r.rc != 0, "%s %s" % (receipt["limits_hit"], r))
+    r, receipt = p.receipt("--staged", "--disk", "2G", "--", harness.python, "-c", CROWD.replace("range(80)", "range(4)"))
+    check(r.rc == 0 and not receipt["limits_hit"], "the control is ended: %s" % r)
+
+
 @harness.case("R2-staged-again", tiers=NS)
 def staged_again(p):
     """In an environment the limit is for all that its layer holds; what is too full already is refused."""
