@@ -2,6 +2,7 @@
 /* Host services in granted trees: see sockets.h. */
 #include "core/sockets.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,6 +18,9 @@ struct search {
 	struct strlist *ret;
 	const struct policy *p;
 	const char *except;
+	struct strlist names; /* last parts of names that are relative to somewhere */
+	struct strlist dirs;  /* to be looked through for them */
+	unsigned left;        /* entries */
 };
 
 static bool is_within(const char *dir, const char *path)
@@ -57,18 +61,50 @@ static int look(struct search *s, const char *text, struct err *e)
 	return 0;
 }
 
-/* A name relative to where its service was started, which is often the top of a project. */
-static int look_in_grants(struct search *s, const char *name, struct err *e)
+/* A name relative to where its service was started, which may be anywhere: sought by its last part. */
+static void remember(struct search *s, const char *path)
 {
-	for (size_t i = 0; i < s->p->rules_n; i++) {
-		cleanup_buf struct buf b = BUF_INIT(POLICY_PATH_MAX);
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 
-		if (!is_grant(s, &s->p->rules[i]))
+	if (*name && !strlist_has(&s->names, name))
+		strlist_add(&s->names, name);
+}
+
+static int look_in_dir(struct search *s, const char *at, struct err *e)
+{
+	int fd = path_open(AT_FDCWD, at, O_RDONLY | O_DIRECTORY, PATH_NO_SYMLINKS);
+	cleanup_dir DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+	struct dirent *de;
+
+	if (fd >= 0 && !d)
+		close(fd);
+	while (d && s->left && (de = readdir(d))) {
+		cleanup_buf struct buf b = BUF_INIT(POLICY_PATH_MAX);
+		bool dots = str_eq(de->d_name, ".") || str_eq(de->d_name, "..");
+
+		s->left--;
+		buf_addf(&b, "%s/%s", at[1] ? at : "", de->d_name);
+		if (dots || b.failed)
 			continue;
-		buf_addf(&b, "%s/%s", s->p->rules[i].path, name);
-		if (!b.failed && look(s, buf_str(&b), e) < 0)
+		if (strlist_has(&s->names, de->d_name) && look(s, buf_str(&b), e) < 0)
 			return -e->errnum;
+		if ((de->d_type == DT_DIR || de->d_type == DT_UNKNOWN) &&
+			policy_access(s->p, buf_str(&b), NULL) != ACCESS_DENY)
+			strlist_add(&s->dirs, buf_str(&b));
 	}
+	return 0;
+}
+
+/* Nearest first. Only where there is such a name at all. */
+static int look_in_grants(struct search *s, struct err *e)
+{
+	s->left = SOCKETS_ENTRIES_MAX;
+	for (size_t i = 0; s->names.n && i < s->p->rules_n; i++)
+		if (is_grant(s, &s->p->rules[i]))
+			strlist_add(&s->dirs, s->p->rules[i].path);
+	for (size_t i = 0; i < s->dirs.n && s->left; i++)
+		if (look_in_dir(s, s->dirs.v[i], e) < 0)
+			return -e->errnum;
 	return 0;
 }
 
@@ -99,17 +135,29 @@ static int look_at_list(struct search *s, struct err *e)
 
 		if (!path || path[0] == '@')
 			continue;
-		r = path[0] == '/' ? look(s, path, e) : look_in_grants(s, path, e);
+		if (path[0] == '/')
+			r = look(s, path, e);
+		else
+			remember(s, path);
 	}
-	return r;
+	return r == 0 ? look_in_grants(s, e) : r;
 }
 
 int sockets_find(struct strlist *ret, const struct policy *p, const char *except, struct err *e)
 {
-	struct search s = {.ret = ret, .p = p, .except = except};
+	struct search s = {.ret = ret,
+		.p = p,
+		.except = except,
+		.names = STRLIST_INIT(SOCKETS_MAX),
+		.dirs = STRLIST_INIT(SOCKETS_DIRS_MAX)};
+	bool any = false; /* or nothing but the system's own trees is shown */
+	int r = 0;
 
 	for (size_t i = 0; i < p->rules_n; i++)
-		if (is_grant(&s, &p->rules[i]))
-			return look_at_list(&s, e);
-	return 0; /* nothing but the system's own trees is shown */
+		any |= is_grant(&s, &p->rules[i]);
+	if (any)
+		r = look_at_list(&s, e);
+	strlist_done(&s.names);
+	strlist_done(&s.dirs);
+	return r;
 }

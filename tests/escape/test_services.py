@@ -61,12 +61,13 @@ def in_workspace(p):
     for d in (tree, os.path.join(tree, "deep"), p.path("run")):
         p.user.own(d)
     absolute, other = p.path("run", "service.sock"), os.path.join(tree, "deep", "db.sock")
-    relative = p.path("relative.sock")
-    services = [Service(absolute, p.token), Service(other, p.token), Service("relative.sock", p.token, cwd=p.work)]
-    for path in (absolute, other, relative):
+    relative, below = p.path("relative.sock"), p.path("run", "below.sock")
+    services = [Service(absolute, p.token), Service(other, p.token), Service("relative.sock", p.token, cwd=p.work),
+                Service("./below.sock", p.token, cwd=p.path("run"))]
+    for path in (absolute, other, relative, below):
         p.user.own(path)
     try:
-        for path in (absolute, relative):
+        for path in (absolute, relative, below):
             r = reach(p, path, "--direct")
             check(p.token not in r.out, "reached: %s" % r)
         for option in ("--read", "--write"):
