@@ -3,6 +3,7 @@
  * Evidence to and from other repositories: see evidence.h.
  *
  * Trust:   the remote is one the user names, reached as the user; what comes from it is anybody's.
+ *          A repository inside the workspace is no remote: it may have come with it, hooks and all.
  * Sending: exact names on both sides, nothing forced, no tags, no submodules: only what was asked for.
  * Fetching: the remote is asked what it has -> objects are fetched, into no ref -> each history is walked,
  *          and the ref here moves only when what it was is part of it. So a ledger here never loses an event
@@ -84,6 +85,76 @@ static const char *pack_option(const struct repo *r, const char *verb)
 	return NULL;
 }
 
+/* A path of this machine, as git tells them from host:path. NULL: it is elsewhere. */
+static const char *local_path(const char *address)
+{
+	size_t slash = strcspn(address, "/"), colon = strcspn(address, ":");
+
+	if (str_starts(address, "file://"))
+		return address + strlen("file://");
+	return colon < slash ? NULL : address;
+}
+
+static int check_address(const struct repo *r, const char *address, struct err *e)
+{
+	static const char *const endings[] = {"", ".git"}; /* that git tries, too */
+	const char *path = local_path(address);
+
+	for (size_t i = 0; path && i < ARRAY_SIZE(endings); i++) {
+		cleanup_free char *name = NULL, *real = NULL;
+
+		if (asprintf(&name, "%s/%s%s", *path == '/' ? "" : r->workspace, path, endings[i]) <
+			0) {
+			name = NULL;
+			return err_set(e, ENOMEM, "look at the remote");
+		}
+		real = realpath(name, NULL);
+		if (real && (str_eq(real, r->workspace) || repo_below(r->workspace, real)))
+			return err_refuse(e,
+				"the remote is in %s itself, where it may have come with the "
+				"project, and git would run its hooks; use one that is elsewhere",
+				r->workspace);
+	}
+	return 0;
+}
+
+/* Where git would really go: the configuration has a say in every name and address. */
+static int check_addresses(const struct repo *r, const char *remote, struct err *e)
+{
+	cleanup_free char *as_address = NULL;
+	const char *const by_name[] = {
+		"remote", "get-url", "--push", "--all", "--", remote, NULL};
+	/* no such name: an address */
+	const char *by_address[] = {"-c", NULL, "remote", "get-url", "--push", "--all", "--",
+		"croft-asked", NULL};
+	const char *by_fetch[] = {"ls-remote", "--get-url", "--", remote, NULL};
+	const char *const *const ways[] = {by_name, by_address, by_fetch};
+	bool known = false;
+	int x = 0;
+
+	if (asprintf(&as_address, "remote.croft-asked.url=%s", remote) < 0) {
+		as_address = NULL;
+		return err_set(e, ENOMEM, "look at the remote");
+	}
+	by_address[1] = as_address;
+	for (size_t i = 0; x == 0 && i < ARRAY_SIZE(ways); i++) {
+		cleanup_buf struct buf out = BUF_INIT(LISTING_MAX_B);
+		struct git_run run = {.argv = ways[i], .out = &out, .any_status = true};
+
+		if (ways[i] == by_address && known)
+			continue;
+		x = repo_git(r, &run, e);
+		known |= run.status == 0;
+		for (char *p = out.data, *next; x == 0 && p && *p; p = next) {
+			next = p + strcspn(p, "\n");
+			if (*next)
+				*next++ = '\0';
+			x = check_address(r, p, e);
+		}
+	}
+	return x;
+}
+
 static int run_git(const struct evidence *v, const char *const *words, const struct buf *in,
 	struct buf *out, struct err *e)
 {
@@ -161,6 +232,8 @@ int evidence_push(
 
 	if (r == 0)
 		r = open_for(&v, names, all, e);
+	if (r == 0)
+		r = check_addresses(&v.repo, remote, e);
 	if (r == 0)
 		r = all ? evidence_add_all(&v, e) : choose(&v, names, e);
 	if (r == 0 && v.ledgers_n == 0)
@@ -344,6 +417,8 @@ int evidence_fetch(
 	all = all || !names || !names[0];
 	if (r == 0)
 		r = open_for(&v, names, all, e);
+	if (r == 0)
+		r = check_addresses(&v.repo, remote, e);
 	for (size_t i = 0; r == 0 && !all && names[i]; i++) {
 		char id[LEDGER_ID_LEN + 1];
 

@@ -40,6 +40,7 @@ static const struct {
 	{"diff.*.textconv", "cat"},
 	{"merge.*.driver", "false"},
 	{"interactive.difffilter", "cat"},
+	{"remote.*.vcs", "false"}, /* git-remote-VCS; with a slash in it, from the working directory */
 	{"remote.*.uploadpack", "git-upload-pack"},
 	{"remote.*.receivepack", "git-receive-pack"},
 	{"submodule.*.update", "none"},
@@ -84,8 +85,13 @@ static bool names_program(const char *key, const char **ret)
 			*ret = defaults[i].value;
 			return true;
 		}
-	/* Aliases are words that a person types, and a pager needs a terminal: neither runs here. */
-	if (str_starts(key, "alias.") || str_starts(key, "pager."))
+	/* git calls its own helpers by words that may be aliases: "remote-x" for the address x::y. */
+	if (str_starts(key, "alias.")) {
+		*ret = "";
+		return true;
+	}
+	/* A pager needs a terminal, and has none here. */
+	if (str_starts(key, "pager."))
 		return false;
 	for (size_t i = 0; i < ARRAY_SIZE(endings); i++)
 		if (str_ends(last_part(key), endings[i])) {

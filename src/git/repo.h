@@ -33,6 +33,7 @@ struct repo {
 	struct strlist objects; /* the host's object directories, own first, alternates flattened */
 	bool shallow, sparse, reftable;
 	bool claims_workspace; /* core.worktree names the workspace */
+	bool config_varies;    /* the configuration includes files by the branch */
 	/* What of the workspace the user's own configuration, of any scope, makes git obey: */
 	char *hooks_path; /* relative to the workspace when core.hooksPath lies in it, else NULL */
 	struct strlist included; /* files in it that include.path or includeIf names, relative */

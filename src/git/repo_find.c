@@ -201,8 +201,9 @@ static void stamp_file(struct buf *b, const char *dir, const char *name)
 		stat(path, &st) < 0)
 		buf_addf(b, "%s -;", name);
 	else
-		buf_addf(b, "%s %llu.%09ld %lld %llu:%llu;", name,
+		buf_addf(b, "%s %llu.%09ld %llu.%09ld %lld %llu:%llu;", name,
 			(unsigned long long)st.st_mtim.tv_sec, (long)st.st_mtim.tv_nsec,
+			(unsigned long long)st.st_ctim.tv_sec, (long)st.st_ctim.tv_nsec,
 			(long long)st.st_size, (unsigned long long)st.st_dev,
 			(unsigned long long)st.st_ino);
 }
@@ -408,6 +409,13 @@ static char *next_text(struct buf *b, size_t *at)
 	return s;
 }
 
+/* An include that comes and goes with something else than the configuration: the branch. */
+static bool depends_on_more(const char *key)
+{
+	return str_starts(key, "includeif.") && !str_starts(key, "includeif.gitdir") &&
+	       !str_starts(key, "includeif.hasconfig:");
+}
+
 /* "scope NUL origin NUL key LF value NUL" again and again; without LF: a key alone. */
 static int take_settings(
 	struct repo *r, struct buf *out, bool *ret_any, bool *ret_hooks, struct err *e)
@@ -432,6 +440,7 @@ static int take_settings(
 		if (str_eq(scope, "command")) /* ours */
 			continue;
 		*ret_hooks |= str_eq(key, "core.hookspath");
+		r->config_varies |= depends_on_more(key);
 		if (str_eq(key, "include.path") ||
 			(str_starts(key, "includeif.") && str_ends(key, ".path")))
 			rc = take_include(r, origin, v, e);
@@ -504,7 +513,7 @@ int repo_ask_git(struct repo *r, struct err *e)
 	strlist_done(&r->muted);
 	r->muted = STRLIST_INIT(MUTE_MAX);
 	r->hash = GIT_SHA1;
-	r->sparse = r->reftable = r->claims_workspace = false;
+	r->sparse = r->reftable = r->claims_workspace = r->config_varies = false;
 	if (!r->git_dir)
 		return 0;
 	rc = repo_git(r, &run, e);

@@ -67,7 +67,7 @@ static int write_notes(const struct repo *r, int fd, const char *stamp, struct e
 	json_str(&j, "schema", NOTES_SCHEMA);
 	json_str(&j, "workspace", r->workspace);
 	json_str(&j, "repository", r->common_dir);
-	json_str(&j, "stamp", can_note(r) ? stamp : "");
+	json_str(&j, "stamp", can_note(r) && !r->config_varies ? stamp : "");
 	json_str(&j, "stamp_included", buf_str(&files));
 	json_str(&j, "objects", hash_names[r->hash]);
 	json_bool(&j, "sparse", r->sparse);

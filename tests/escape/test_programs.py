@@ -55,6 +55,14 @@ PLANTS = (
      + config("remote.origin.uploadpack", "touch {canary}; git-upload-pack")
      + "o=$(git rev-parse HEAD); rm -f .git/objects/pack/*; rm -f .git/objects/$(echo $o | cut -c1-2)/$(echo $o | cut -c3-)",
      "git log -1"),
+    ("vcs", "git remote add origin x; mkdir git-remote-a; printf '#!/bin/sh\\ntouch {canary}\\n' > git-remote-a/b; chmod +x git-remote-a/b; "
+     + config("remote.origin.vcs", "a/b"), PUSH),
+    ("alias", "git remote add origin zz::y; " + config("alias.remote-zz", "!touch {canary}; false"), PUSH),
+    ("remote-inside", "git init -q --bare far.git; git remote add origin ./far; printf '#!/bin/sh\\ntouch {canary}\\n' > far.git/hooks/pre-receive; "
+     "chmod +x far.git/hooks/pre-receive", PUSH),
+    ("remote-inside-pushed", "git init -q --bare far; git init -q --bare ../away; git remote add origin $PWD/../away; "
+     "printf '#!/bin/sh\\ntouch {canary}\\n' > far/hooks/update; chmod +x far/hooks/update; "
+     + config("url.far.pushInsteadOf", "$PWD/../away").replace("'$PWD/../away'", '"$PWD/../away"'), PUSH),
     ("include", "printf '[gpg]\\n\\tprogram = {sign}\\n[commit]\\n\\tgpgsign = true\\n' > .git/more; "
      + config("include.path", "more"), "git commit -q --allow-empty -m t"),
     ("include-workspace", "printf '[gpg]\\n\\tprogram = {sign}\\n[commit]\\n\\tgpgsign = true\\n' > more; "
@@ -126,6 +134,21 @@ def own_signing(p):
     check(not repo.tripped(), "the repository's program signed")
     check(os.path.exists(os.path.join(p.home, "signed")), "the user's own program did not")
     check("BEGIN PGP SIGNATURE" in repo.git("cat-file", "commit", "HEAD"), "the commit is not signed")
+
+
+@probe("G15-branch")
+def by_branch(p):
+    """What a file names that is included on one branch only, when croft saw the repository on another before."""
+    repo, sign = prepare(p)
+    p.write(os.path.join(p.work, ".git/more"), "[gpg]\n\tprogram = %s\n[commit]\n\tgpgsign = true\n" % sign)
+    repo.git("config", "includeIf.onbranch:other.path", "more")
+    repo.new()
+    repo.sandbox("echo in > note.txt")
+    repo.sh("git checkout -q -b other")
+    repo.croft("apply", repo.name, "--squash", "-m", "words", rc=None)
+    check(not repo.tripped(), "the program signed that the branch's configuration names")
+    repo.sh("git commit -q --allow-empty -m t")
+    check(repo.tripped(), "the control does not trip the canary")
 
 
 @probe("G15-unknown")
