@@ -107,6 +107,20 @@ static bool say(struct http_response *r, const char *text)
 	return !fields_add(&r->fields, &r->arena, "content-range", 13, text, strlen(text));
 }
 
+/*
+ * Is a..b all that was asked for, as far as there is so much? What ends or begins elsewhere, since the server
+ * obeyed another field or had enough, could show a value cut in two, and margins would be missing.
+ */
+static bool as_asked(const struct range *w, uint64_t a, uint64_t b, uint64_t total)
+{
+	uint64_t most = w->last == UINT64_MAX ? UINT64_MAX : w->last + RANGE_MARGIN_B;
+
+	if (w->suffix)
+		return total != UINT64_MAX && b == total - 1 &&
+		       a == (total > most ? total - most : 0);
+	return a == w->from && (b == most || (total != UINT64_MAX && b == total - 1 && b < most));
+}
+
 const char *range_settle(struct conn *c, struct http_response *r)
 {
 	static const char wrong[] = "the server sent another part than the one that was asked for";
@@ -117,20 +131,15 @@ const char *range_settle(struct conn *c, struct http_response *r)
 	if (r->status != 206)
 		return NULL;
 	if (!w->asked || !given(fields_get(&r->fields, "content-range"), &a, &b, &total) ||
-		(r->body == HTTP_BODY_LENGTH && r->length != b - a + 1))
-		return wrong;
-	if (w->suffix && (total == UINT64_MAX || b != total - 1))
+		(r->body == HTTP_BODY_LENGTH && r->length != b - a + 1) ||
+		!as_asked(w, a, b, total))
 		return wrong;
 	if (w->suffix)
 		first = total > w->last ? total - w->last : 0;
-	else if (a != w->from)
-		return wrong;
 	last = w->suffix ? b : MIN_OF(b, w->last);
 	if (total != UINT64_MAX)
 		snprintf(of, sizeof(of), "%" PRIu64, total);
 	w->cut = true;
-	if (first < a)
-		return wrong;
 	if (first > last) { /* all of it is margin: there is nothing where the command looks */
 		r->status = 416;
 		snprintf(text, sizeof(text), "bytes */%s", of);

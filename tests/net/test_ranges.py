@@ -60,6 +60,19 @@ def one_by_one(p):
     check([(s, w, b) for s, w, b in found] == [(416, "bytes */%d" % SIZE, "")] * 2, found)
 
 
+@case("S3-range-cut-short")
+def cut_short(p):
+    """A server that obeys another field, too, ends its part within the value, or begins it there: that is not passed on."""
+    at = PAD + 6
+    for wanted, other in (("bytes=%d-%d" % (PAD, SIZE), "bytes=%d-%d" % (PAD - MARGIN, at)), ("bytes=%d-" % PAD, "bytes=%d-%d" % (PAD - MARGIN, at)),
+                          ("bytes=0-%d" % at, "bytes=0-%d" % at), ("bytes=-%d" % (PAD + 6), "bytes=-%d" % (PAD + 6))):
+        p.world.forget()
+        status, _, body = ranges(p, wanted, more=["x-ms-range: " + other])[0]
+        check(status == 502 and VALUE[:7] not in body and VALUE[-6:] not in body, (wanted, status, body[-200:]))
+        sent = dict((k.lower(), v) for k, v in p.world.requests("raw")[0]["headers"])
+        check(sent["x-ms-range"] == other, sent)
+
+
 @case("S3-range-fields")
 def fields(p):
     """Fields about parts and conditions reach the server."""

@@ -220,7 +220,7 @@ async def respond(label, conn, w, method, target, headers, pairs, body):
     elif words[0] == "file":  # bytes that hold a credential, or a part of them
         pad = int(words[1])
         data = b"x" * pad + headers.get("authorization", "").split(" ")[-1].encode() + b"y" * pad
-        w.write(ranged(data, headers.get("range", "")))
+        w.write(ranged(data, headers.get("x-ms-range") or headers.get("range", "")))  # in this order: Azure's blobs
     elif words[0] == "hold":
         w.write(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhold")
         await w.drain()
