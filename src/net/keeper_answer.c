@@ -139,10 +139,12 @@ static void response_wipe(struct http_response *r)
 
 /* ---- head ---- */
 
+/* gRPC's messages have codings of their own. */
 static bool is_coded(const struct http_response *r)
 {
 	for (size_t i = 0; i < r->fields.n; i++)
-		if (str_eq(r->fields.v[i].name, "content-encoding") &&
+		if ((str_eq(r->fields.v[i].name, "content-encoding") ||
+			    str_eq(r->fields.v[i].name, "grpc-encoding")) &&
 			strcasecmp(r->fields.v[i].value, "identity") != 0 &&
 			r->fields.v[i].value_len)
 			return true;

@@ -395,7 +395,7 @@ def auth():
 def echoes(p):
     """A server that sends back what it was given does not give the command the value, in any form that is text."""
     store(p)
-    how = ["plain", "header", "name", "location", "cookie", "reason", "early", "gzip", "deflate-te", "bytes", "trailer", "close", "json"]
+    how = ["plain", "header", "name", "location", "cookie", "reason", "early", "gzip", "grpc-gzip", "deflate-te", "bytes", "trailer", "close", "json"]
     policy = {"allow": [{"host": HOST, "ports": [H1], "mode": "http"}], "secrets": [{"name": "TOKEN", "host": HOST, "port": H1, "place": "bearer"}]}
     steps = [https(HOST, get("/echo/" + h, "%s:%d" % (HOST, H1), headers=auth()), port=H1, wait=8) for h in how]
     steps.append(https(HOST, get("/echo/range", "%s:%d" % (HOST, H1), headers=[*auth(), "Range: bytes=0-9"]), port=H1, wait=8))
@@ -407,6 +407,7 @@ def echoes(p):
              "".join("\\u%04x" % b for b in VALUE.encode())]
     for h, f in zip(how, found):
         check(not [x for x in forms if x in json.dumps(f).replace("\\\\", "\\")], "%s: %s" % (h, f))
+        check("gzip" not in h or statuses(f) == [502], "what hides the value passed: %s: %s" % (h, f))  # nobody could search it
 
 
 @case("A11-two-placeholders")

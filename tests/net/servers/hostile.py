@@ -66,6 +66,9 @@ def echoes(secret, words):
         return b"HTTP/1.1 103 Early Hints\r\nLink: <" + raw + b">\r\n\r\n" + plain(b"ok")
     if how == "gzip":
         return plain(gzip.compress(raw), "Content-Encoding: gzip")
+    if how == "grpc-gzip":
+        packed = gzip.compress(raw)
+        return plain(b"\1" + len(packed).to_bytes(4, "big") + packed, "Content-Type: application/grpc", "Grpc-Encoding: gzip")
     if how == "deflate-te":
         return b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"
     if how == "range":
