@@ -390,6 +390,13 @@ static void read_refs(struct exchange *x)
 	if (r == 0)
 		return;
 	judge_anew(x);
+	if (!request_reads_as(&x->req, exchange_form(x))) {
+		x->verdict.effect = NET_DENY;
+		snprintf(x->verdict.why, sizeof(x->verdict.why),
+			"the policy changed, and reads its path in another way");
+		refuse(x, 403);
+		return;
+	}
 	status = judge_request(x);
 	if (!status && x->verdict.effect == NET_ASK && x->asked)
 		x->verdict.effect = NET_ALLOW;
@@ -608,6 +615,8 @@ bool exchange_still(const struct exchange *x, const struct net_policy *p)
 	if (!x->since_us || x->state == EXCHANGE_ANSWERED)
 		return true; /* not judged yet, or nothing leaves any more */
 	if (x->back && !x->keeper && !addr_peer_allowed(x->back->fd, f->dest.host, f->dest.port, p))
+		return false;
+	if (!request_reads_as(&x->req, net_target_form(p, x->front->host, f->dest.port)))
 		return false;
 	judge_question(x, &q);
 	net_decide_request(p, &q, &v);

@@ -569,7 +569,8 @@ void conn_reload(struct conn *c)
 			conn_end(c); /* a value that is not valid any more is on its way */
 			return;
 		}
-	if (inbound_judge(c, &rule, &has_rule, &v) || (!c->head_sent && c->place.n)) {
+	if (!request_reads_as(&c->req, net_target_form(c->k->gw.gen->policy, c->host, c->port)) ||
+		inbound_judge(c, &rule, &has_rule, &v) || (!c->head_sent && c->place.n)) {
 		conn_end(c);
 		return;
 	}

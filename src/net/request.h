@@ -129,6 +129,11 @@ void fields_remove(struct http_fields *f, const char *name);           /* every 
  * NET_PATH_AS_SENT: nothing of the path is judged; only blanks, controls and a fragment are refused.
  */
 const struct http_problem *request_target(struct http_request *r, const char *target, size_t n);
+/*
+ * Would its target be the same, had it been read in this form? A policy that comes later may judge what
+ * was carried as it was sent.
+ */
+bool request_reads_as(const struct http_request *r, struct net_target_form form);
 /* "name[:port]" as in Host and :authority. Userinfo, odd addresses, bad ports: refused. */
 const struct http_problem *request_authority(struct http_request *r, const char *text, size_t n);
 /* A token of upper-case letters and '-'; CONNECT, TRACE, TRACK and lower case are refused. */

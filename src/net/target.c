@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/str.h"
 
 enum path_char {
@@ -305,4 +306,22 @@ const struct http_problem *request_target(struct http_request *r, const char *ta
 		memcpy(r->query, mark + 1, query_n);
 	r->query[query_n] = '\0';
 	return NULL;
+}
+
+bool request_reads_as(const struct http_request *r, struct net_target_form form)
+{
+	cleanup_buf struct buf target = BUF_INIT(4 * HTTP_PATH_MAX);
+	struct http_request again;
+	bool same;
+
+	if (form.path >= r->form.path && form.query_as_sent >= r->form.query_as_sent)
+		return true;
+	request_init(&again);
+	again.form = form;
+	memcpy(again.method, r->method, sizeof(again.method));
+	buf_addf(&target, "%s%s%s", r->path, r->query[0] ? "?" : "", r->query);
+	same = !target.failed && !request_target(&again, buf_str(&target), target.len) &&
+	       str_eq(again.path, r->path);
+	request_done(&again);
+	return same;
 }

@@ -11,6 +11,7 @@ static const char policy[] =
 	"    - {host: test.example, ports: [80], methods: [GET, POST, PUT], paths: [/a/**]}\n"
 	"    - {host: test.example, ports: [80], paths: [/small], limits: {body: 10}}\n"
 	"    - {host: ws.example, ports: [80], mode: ws}\n"
+	"    - {host: raw.example, ports: [80]}\n"
 	"    - {host: git.example, ports: [80], mode: git, repos: [me/*], push: true,\n"
 	"       refs: [refs/heads/agent/*]}\n"
 	"  ask:\n"
@@ -349,6 +350,39 @@ TEST(a_policy_that_no_longer_allows_it_ends_it)
 	world_spin();
 	CHECK(strstr(server_got(0), "GET /a/b"));
 	CHECK(at_end(world.servers[0].fd));
+}
+
+/* What was carried as it was sent is judged by the new policy as that reads it, or not at all. */
+static bool goes_on(const char *path)
+{
+	static const char other[] = "version: 1\nnetwork:\n  allow:\n"
+				    "    - {host: raw.example, ports: [80], paths: [/a/**]}\n";
+	struct net_policy *narrower = NULL;
+	struct err e = ERR_INIT;
+	char text[256];
+	bool still;
+
+	WORLD("raw.example");
+	snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: raw.example\r\n\r\n", path);
+	say(world.client, text);
+	CHECK_INT(world.servers_n, 1);
+	CHECK(strstr(server_got(0), path));
+	CHECK(world.flow.still(&world.flow, world.gen.policy));
+	CHECK_INT(policy_network_parse(&narrower, other, sizeof(other) - 1, &e), 0);
+	still = world.flow.still(&world.flow, narrower);
+	policy_network_free(narrower);
+	return still;
+}
+
+TEST(a_policy_with_paths_does_not_judge_what_it_would_read_otherwise)
+{
+	CHECK(goes_on("/a/b?x=1"));
+	CHECK(!goes_on("/b"));
+	CHECK(!goes_on("/a/../b"));
+	CHECK(!goes_on("/a/%2e%2e/b"));
+	CHECK(!goes_on("/a/..%2Fb"));
+	CHECK(!goes_on("/a//b"));
+	CHECK(!goes_on("/a/%62"));
 }
 
 /* ---- Git ---- */
