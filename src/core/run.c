@@ -45,6 +45,7 @@ struct attempt {
 	const struct engine *engine;
 	struct receipt *receipt;
 	struct request request;
+	char **argv; /* a copy: the sandbox wipes the environment, and the caller's may lie there */
 	struct strlist env;
 	struct scratch scratch;
 	struct plan plan;
@@ -126,6 +127,26 @@ static int check_landlock(const struct run_request *q, struct receipt *r, struct
 	return 0;
 }
 
+/* In one piece, to be freed at once; NULL when out of memory. */
+static char **copy_words(char *const *words)
+{
+	size_t n = 0, len = 0;
+	char **copy, *at;
+
+	for (; words[n]; n++)
+		len += strlen(words[n]) + 1;
+	copy = malloc((n + 1) * sizeof(*copy) + len);
+	if (!copy)
+		return NULL;
+	at = (char *)(copy + n + 1);
+	for (size_t i = 0; i < n; i++) {
+		copy[i] = at;
+		at = stpcpy(at, words[i]) + 1;
+	}
+	copy[n] = NULL;
+	return copy;
+}
+
 static int fill_request(struct attempt *a, struct err *e)
 {
 	const struct run_request *q = a->q;
@@ -146,7 +167,10 @@ static int fill_request(struct attempt *a, struct err *e)
 		network_environ(&a->receipt->network, &a->env,
 			process ? a->scratch.path : TRUST_DIR, q->policy, e) < 0)
 		return -e->errnum;
-	a->request = (struct request){.argv = q->argv,
+	a->argv = copy_words(q->argv);
+	if (!a->argv)
+		return err_set(e, ENOMEM, "keep the command line");
+	a->request = (struct request){.argv = a->argv,
 		.envp = a->env.v,
 		.cwd = q->cwd,
 		.workspace = q->workspace,
@@ -559,6 +583,7 @@ static void attempt_done(struct attempt *a)
 	close_fd(&a->null_fd);
 	diskwatch_close(&a->disk);
 	plan_done(&a->plan);
+	free(a->argv);
 	strlist_done(&a->env);
 	strlist_done(&a->repos);
 	scratch_remove(&a->scratch);

@@ -8,7 +8,7 @@ import subprocess
 import envs
 from envs import (changed, clean, events, git, identity, names, new, record, refused, repository, staged_tree, status, tree_inside,
 	tree_now, verify, work)
-from harness import ROOT, Skip, check, contains, end, equal, lacks, main, need_tier, test, text
+from harness import ROOT, Skip, check, contains, end, equal, lacks, main, need, need_tier, test, text
 
 
 # ---- life ----
@@ -36,6 +36,19 @@ def test_from_new_to_rm(p):
 	equal(os.listdir(envs.state(p, "layers")), [], "layers")
 	verify(p, ledger)  # what it did is known without it
 	refused(p.croft("status", "e"), "there is no environment called e")
+
+
+@test
+def test_shell_of_the_user(p):
+	"""SHELL is named by a string of the caller's environment, which the sandbox forgets."""
+	repository(p)
+	new(p)
+	for env in ({"SHELL": need("bash")}, {"SHELL": "/bin/sh"}, {"SHELL": "relative"}, {"SHELL": ""}):
+		r = p.croft("shell", "e", stdin=b'echo "in $0"; echo x >> made; exit 4\n', env=env).exits(4)
+		contains(text(r.out), "in " + (env["SHELL"] if env["SHELL"].startswith("/") else "/bin/sh"))
+	equal(changed(p), ["made"], "staged")
+	p.croft("shell", "--read-only", "e", stdin=b"cat made\n", env={"SHELL": "/bin/sh"}).exits(0)
+	refused(p.croft("shell", "e", "--", "ls"), "croft exec")
 
 
 @test
