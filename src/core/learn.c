@@ -179,9 +179,15 @@ static bool unused(const struct learn *l, size_t rule)
 	return true;
 }
 
-static bool proposed(const struct learn_path *w)
+/* NULL: it is proposed. A grant of a path that is not there would be an error in the file. */
+static const char *not_proposed(const struct learn_path *w)
 {
-	return !w->secret && !w->odd;
+	struct stat st;
+
+	return w->secret                    ? "a secret or croft's own"
+	       : w->odd                     ? "not a plain path"
+	       : lstat(w->path, &st) < 0    ? "not there, so no rule can grant it"
+					    : NULL;
 }
 
 /* A section without entries would be an error in the file. */
@@ -201,7 +207,7 @@ static void diff_wanted(const struct learn *l, struct buf *out, bool write, bool
 	for (size_t i = 0; i < l->wanted_n; i++) {
 		const struct learn_path *w = &l->wanted[i];
 
-		if (!proposed(w) || w->write != write)
+		if (w->write != write || not_proposed(w))
 			continue;
 		section(out, has_section, &head, write ? "write" : "read");
 		buf_adds(out, "+    - \"");
@@ -232,11 +238,11 @@ static void diff_not_proposed(const struct learn *l, struct buf *out)
 {
 	for (size_t i = 0; i < l->wanted_n; i++) {
 		const struct learn_path *w = &l->wanted[i];
+		const char *why = not_proposed(w);
 
-		if (proposed(w))
+		if (!why)
 			continue;
-		buf_addf(out, "# refused and not proposed (%s): ",
-			w->secret ? "a secret or croft's own" : "not a plain path");
+		buf_addf(out, "# refused and not proposed (%s): ", why);
 		str_show(out, w->path, strlen(w->path));
 		buf_addc(out, '\n');
 	}
@@ -275,7 +281,7 @@ void learn_json(const struct learn *l, struct buf *out)
 		json_str(&j, "path", l->wanted[i].path);
 		json_str(&j, "access", l->wanted[i].write ? "write" : "read");
 		json_uint(&j, "count", l->wanted[i].count);
-		json_bool(&j, "proposed", proposed(&l->wanted[i]));
+		json_bool(&j, "proposed", !not_proposed(&l->wanted[i]));
 		json_end(&j);
 	}
 	json_end(&j);

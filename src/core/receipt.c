@@ -376,6 +376,7 @@ static void text_denials(const struct receipt *r, struct buf *out, bool verbose)
 
 	for (size_t i = 0; i < n && (verbose || i < TEXT_DENIALS); i++) {
 		const struct denial *d = &r->record.denials[i];
+		cleanup_buf struct buf fix = BUF_INIT(20480);
 
 		if (i >= files) {
 			text_network_denial(&r->network.denials[i - files], out);
@@ -385,9 +386,9 @@ static void text_denials(const struct receipt *r, struct buf *out, bool verbose)
 		str_show(out, d->path, strlen(d->path));
 		if (d->count > 1)
 			buf_addf(out, " (%" PRIu64 " times)", d->count);
-		buf_adds(out, "  allow with: ");
-		denial_fix(d, out);
-		buf_addc(out, '\n');
+		denial_fix(d, &fix);
+		buf_addf(out, "  allow with: %s%s\n", buf_str(&fix),
+			denial_fix_waits(d->path, buf_str(&fix)) ? " (once it exists)" : "");
 	}
 	if (!verbose && n > TEXT_DENIALS)
 		buf_addf(out, "  … and %zu more: croft why %s\n", n - TEXT_DENIALS, r->id);

@@ -239,6 +239,14 @@ void denial_fix(const struct denial *d, struct buf *out)
 		buf_adds(out, POLICY_UNNAMEABLE);
 }
 
+bool denial_fix_waits(const char *path, const char *fix)
+{
+	struct stat st;
+
+	return path[0] && str_starts(fix, "--") && str_ends(fix, path) && lstat(path, &st) < 0 &&
+	       (errno == ENOENT || errno == ENOTDIR);
+}
+
 void record_denials_json(const struct record *r, struct json *j, const char *run_id,
 	void (*more)(const void *arg, struct json *j, const char *run_id, size_t first),
 	const void *arg)

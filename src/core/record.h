@@ -68,6 +68,8 @@ void record_change(struct record *r, const char *path, enum file_change c);
 void record_settle(struct record *r);
 /* The option or rule that would have allowed a denial. */
 void denial_fix(const struct denial *d, struct buf *out);
+/* Does the fix name a path that is not there? A rule for it is refused until it is. */
+bool denial_fix_waits(const char *path, const char *fix);
 void denial_rule(const struct denial *d, struct buf *out);
 /* `more` adds denials that are not about files, numbered from `first`; NULL: there are none. */
 void record_denials_json(const struct record *r, struct json *j, const char *run_id,

@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "core/receipt.h"
+#include "core/record.h"
 #include "core/state.h"
 
 static const yaml_node_t *member(yaml_document_t *d, const yaml_node_t *map, const char *key)
@@ -47,7 +48,7 @@ static void show(struct buf *out, const char *label, const char *v)
 
 static void show_denial(yaml_document_t *d, const yaml_node_t *n, struct buf *out)
 {
-	const char *id = text_of(d, n, "id");
+	const char *id = text_of(d, n, "id"), *path = text_of(d, n, "path");
 
 	str_show(out, id, strlen(id));
 	buf_addc(out, '\n');
@@ -57,11 +58,14 @@ static void show_denial(yaml_document_t *d, const yaml_node_t *n, struct buf *ou
 		show(out, "port", text_of(d, n, "port"));
 		show(out, "method", text_of(d, n, "method"));
 	}
-	show(out, "path", text_of(d, n, "path"));
+	if (path[0])
+		show(out, "path", path);
 	show(out, "because", text_of(d, n, "rule"));
 	if (text_of(d, n, "reason")[0])
 		show(out, "reason", text_of(d, n, "reason"));
 	show(out, "allow", text_of(d, n, "allow_with"));
+	if (denial_fix_waits(path, text_of(d, n, "allow_with")))
+		buf_adds(out, "            (once it exists: a rule for what is not there is refused)\n");
 	show(out, "times", text_of(d, n, "count"));
 	show(out, "seen by", text_of(d, n, "seen_by"));
 }

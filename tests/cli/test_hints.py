@@ -34,6 +34,23 @@ def shell(p, word_text):
 
 
 @test
+def test_a_hint_about_what_is_not_there_says_so(p):
+	"""A rule for it would be refused, so the hint alone would not work."""
+	need_tier("namespace")
+	where = os.path.join(p.home, "refused")
+	p.write(os.path.join(where, "there"), "x\n")
+	r = p.croft("run", "--discard", "--read", where, "--", "sh", "-c", f"echo x >> {where}/there; echo x >> {where}/new")
+	lines = {l.split()[2]: l for l in text(r.err).splitlines() if l.startswith("  denied")}
+	check(lines[where + "/there"].endswith("--write " + where + "/there"), "a file that is there", lines)
+	check(lines[where + "/new"].endswith("--write " + where + "/new (once it exists)"), "a new file", lines)
+	equal(text(p.croft("why").exits(0).out).count("(once it exists"), 1, "croft why")
+	p.croft("run", "--direct", "--write", where + "/new", "--", "true").exits(126)
+	p.write(where + "/new", "")
+	p.croft("run", "--direct", "--write", where + "/new", "--", "true").exits(0)
+	lacks(text(p.croft("why").exits(0).out), "once it exists")
+
+
+@test
 def test_l9_a_hint_typed_into_a_shell_does_only_what_it_says(p):
 	need_tier("namespace")
 	where = os.path.join(p.root, "refused")

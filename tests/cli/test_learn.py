@@ -43,6 +43,20 @@ def test_proposes_what_was_missing(p):
 
 
 @test
+def test_what_is_not_there_is_no_rule(p):
+	"""A program looks for a file in many places; a grant of one that is not there would stop every run."""
+	need_tier("namespace")
+	p.write(p.home + "/data/f", "needed\n")
+	command = ("sh", "-c", f"cat {p.home}/data/none {p.home}/data/f /etc/none-such.conf; echo x > {p.home}/none/f; true")
+	r = p.croft("policy", "learn", "--", *command).exits(0)
+	body = proposal(p, r)
+	contains(body, "~/data/f", "proposal")
+	lacks(body, "none", "proposal")
+	contains(comments(r), "/etc/none-such.conf")
+	p.croft("run", "--policy", os.path.join(p.root, "proposed.yaml"), "--discard", "--", "true").exits(0)
+
+
+@test
 def test_runs_inside_the_boundary(p):
 	need_tier("namespace")
 	r = p.croft("policy", "learn", "--", "sh", "-c", "cat ~/.ssh/id_ed25519; echo x >> ~/.bashrc; true")
