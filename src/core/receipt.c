@@ -188,7 +188,7 @@ static void coverage_json(const struct receipt *r, struct json *j)
 	json_str(j, "reads",
 		full        ? "every open and exec"
 		: f->decoys ? "well-known secret paths, and denied ones in grants (decoys)"
-		: f->traps  ? "well-known secret paths, and denied ones in grants (traps: whether, "
+		: f->traps  ? "well-known secret paths, and denied files in grants (traps: whether, "
 			      "not how often)"
 			    : "not observed");
 	json_str(j, "note", "a missing denial is not proof that nothing was refused");

@@ -8,13 +8,36 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <unistd.h>
 
 #include "engine/broker_impl.h"
+#include "engine/decoys.h"
+
+#define TRAP_TARGET_MAX (sizeof(TRAP_EMPTY_DIR) + TRAP_NAME_MAX)
+
+/*
+ * Behind a trap every change is refused, and writing to a start-up file follows one. The symlink itself
+ * is the command's to remove. Returns what the supervisor knows the trap by, or NULL.
+ */
+static const char *trapped(const struct spot *slot, enum notice_op op, char buf[TRAP_TARGET_MAX])
+{
+	ssize_t n;
+
+	if (judge_own(slot->name))
+		return slot->name;
+	n = op == NOTICE_WRITE ? readlinkat(slot->parent, slot->last, buf, TRAP_TARGET_MAX - 1) : -1;
+	if (n < 0)
+		return NULL;
+	buf[n] = '\0';
+	return judge_own(buf) ? buf : NULL;
+}
 
 /* What the call attempts on path i. */
 static void look_at_change(struct work *w, int i, enum notice_op op)
 {
 	cleanup_spot struct spot slot = SPOT_INIT;
+	char target[TRAP_TARGET_MAX];
+	const char *trap;
 	struct stat st;
 	bool exists;
 	int r = fetch_path(w, i);
@@ -28,7 +51,8 @@ static void look_at_change(struct work *w, int i, enum notice_op op)
 	if (r < 0)
 		return;
 	exists = fstatat(slot.parent, slot.last, &st, AT_SYMLINK_NOFOLLOW) == 0;
-	tell(w, op, !judge_write_name(w, slot.name), exists, slot.name);
+	trap = trapped(&slot, op, target);
+	tell(w, op, trap || !judge_write_name(w, slot.name), exists, trap ? trap : slot.name);
 }
 
 static void look_at_read(struct work *w, enum notice_op op)

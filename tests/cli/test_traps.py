@@ -4,6 +4,7 @@
 # quick
 # forced: landlock
 """Denied reads are told where there is no FUSE (containers, /dev/fuse for root only): traps, and with FUSE the same."""
+import json
 import os
 
 from harness import FORCED, SECRET, check, contains, equal, fuse, lacks, main, native, need_tier, test, text
@@ -103,6 +104,20 @@ def test_with_the_broker(p):
 	for want in (("read", "~/.ssh/id_ed25519"), ("write", "~/.bashrc"), ("create", "~/.ssh/new")):
 		contains(found, want, "denials")
 	check(not any("/.croft" in t[1] for t in told(p, r)), "croft's own names are not shown", told(p, r))
+
+
+@test
+def test_with_output_in_a_file(p):
+	"""A file of the host's as standard output makes a broker for metadata take the observer's place."""
+	script = PROMISE + "; echo > ~/.ssh/new; mkdir ~/.ssh/dir; rm ~/.profile; echo own > ~/.profile; true"
+	with open(os.path.join(p.root, "output"), "wb") as output:
+		need_tier("namespace")
+		r = p.croft("run", "--discard", "--tier", "namespace", "--json", os.path.join(p.root, "receipt.json"), "--", "sh", "-c", script,
+			stdout=output, env={"CROFT_FORCE_FAIL": ",".join([*FORCED, "fuse"])}).exits(0)
+	r.receipt = json.loads(p.read("../../receipt.json"))
+	equal(r.receipt["enforced"]["seccomp"]["metadata_broker"], True, "broker for metadata")
+	equal({t[:2] for t in told(p, r)}, {("read", "~/.ssh/id_ed25519"), ("write", "~/.bashrc"), ("write", "~/.ssh/new"), ("create", "~/.ssh/dir")},
+		"denials")
 
 
 @test
