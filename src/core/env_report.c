@@ -283,7 +283,7 @@ static void list_one(struct list *l, const char *name)
 		json_env(l->json, &v, NULL);
 		return;
 	}
-	buf_addf(l->out, "%-20s %-9s %-7s %.12s  %.16s  ", v.name, env_state_names[v.state],
+	buf_addf(l->out, "%-20s %-9s %-7s %-12.12s  %.16s  ", v.name, env_state_names[v.state],
 		in_use(&v) ? "in use" : "",
 		*oid_hex(&v.base_commit).s ? oid_hex(&v.base_commit).s : "-", v.created);
 	str_show_all(l->out, v.workspace);

@@ -136,10 +136,10 @@ static int judge(struct land_job *j, const struct tally *t, struct err *e)
 			t->refused > 1 ? ", and others" : "");
 	if (t->runs)
 		return err_refuse(e,
-			"%s would run on this machine (%s)%s and was not reviewed; use croft "
-			"review %s, or name it, or give --include-flagged",
+			"%s would run on this machine (%s)%s and was not reviewed; review it with "
+			"croft review %s, name it after croft apply %s, or give --include-flagged",
 			land_show(t->first_runs->path).s, runs_why(t->first_runs),
-			t->runs > 1 ? ", as would others," : "", j->v->name);
+			t->runs > 1 ? ", as would others," : "", j->v->name, j->v->name);
 	return 0;
 }
 
@@ -294,6 +294,6 @@ int land_select(struct land_job *j, struct err *e)
 	if (j->sel.n == 0)
 		return err_invalid(e, "nothing to land: %s",
 			j->in.reviewed ? "the review accepted no change"
-				       : "nothing is staged that differs from where it started");
+				       : "what is staged is the same as what it started from");
 	return landed_tree(j, &now, e);
 }

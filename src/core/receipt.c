@@ -438,7 +438,8 @@ void receipt_text(const struct receipt *r, struct buf *out, bool verbose)
 	if (r->outcome.replaced[0]) {
 		buf_adds(out, "  ended   ");
 		str_show(out, r->outcome.replaced, strlen(r->outcome.replaced));
-		buf_adds(out, " was replaced on the host, and its protection with it\n");
+		buf_adds(out, " was replaced on this machine while the command ran, so it was no "
+			      "longer protected; run the command again\n");
 	}
 	text_denials(r, out, verbose);
 	planted_text(&r->planted, out, verbose);

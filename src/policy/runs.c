@@ -12,6 +12,7 @@
 const char *const runs_why_text[] = {
 	[RUNS_HOOK] = "Git hook",
 	[RUNS_GITCONF] = "Git configuration",
+	[RUNS_GITHIDE] = "hides files from git status",
 	[RUNS_VCS] = "version control configuration",
 	[RUNS_SHELL] = "shell start-up file",
 	[RUNS_SSH] = "SSH configuration",

@@ -17,6 +17,7 @@
 enum runs_why {
 	RUNS_HOOK,
 	RUNS_GITCONF,
+	RUNS_GITHIDE,
 	RUNS_VCS,
 	RUNS_SHELL,
 	RUNS_SSH,

@@ -74,7 +74,7 @@ const struct runs_entry runs_table[] = {
 	{"simple-git-hooks.*", RUNS_HOOK, HOLD_ANYWHERE, "github.com/toplenboren/simple-git-hooks"},
 	{".gitmodules", RUNS_GITCONF, HOLD_ANYWHERE, "gitmodules(5)"},
 	{".gitattributes", RUNS_GITCONF, HOLD_NOT, "gitattributes(5), filter, diff, merge"},
-	{".gitignore", RUNS_GITCONF, HOLD_NOT, "gitignore(5): hides files from status"},
+	{".gitignore", RUNS_GITHIDE, HOLD_NOT, "gitignore(5)"},
 	{".gitconfig", RUNS_GITCONF, HOLD_ANYWHERE, "git-config(1), FILES"},
 	{".config/git/", RUNS_GITCONF, HOLD_AT_HOME, "git-config(1), FILES"},
 	{".lfsconfig", RUNS_GITCONF, HOLD_NOT, "git-lfs-config(5)"},
