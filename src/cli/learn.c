@@ -13,8 +13,10 @@ static const char help[] = "usage: croft policy learn [OPTIONS] [--json -] [--] 
 			   "and prints, as a diff, the grants it asked for and did not get, "
 			   "narrower rules for hosts that\n"
 			   "allow more than was used, and what was never used. Applies nothing. "
-			   "The command's own output\n"
-			   "goes to standard error.\n";
+			   "The command writes into\n"
+			   "the workspace in place; with --discard nothing that it writes is "
+			   "kept. Its own output goes to\n"
+			   "standard error.\n";
 
 int cmd_learn(int argc, char **argv)
 {
