@@ -331,7 +331,7 @@ static void text_head(const struct receipt *r, struct buf *out)
 	else if (r->outcome.timed_out)
 		buf_addf(out, ", timed out");
 	else if (r->outcome.orphaned)
-		buf_addf(out, ", ended with the program that started it");
+		buf_addf(out, ", ended with the program that started it (not with --stay)");
 	else if (r->exit_signal)
 		buf_addf(out, ", killed by signal %d", r->exit_signal);
 	else

@@ -516,7 +516,7 @@ static void enforce_starter(struct loop *l)
 		begin_end(l);
 		return;
 	}
-	l->rc = err_set(l->e, EINTR,
+	l->rc = err_invalid(l->e,
 		"the program that started croft ended before the command "
 		"was started; --stay lets croft go on without it");
 	l->over = true;
