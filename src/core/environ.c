@@ -63,7 +63,8 @@ int environ_build(struct strlist *ret, const struct policy *p, char *const *call
 			return err_set(e, E2BIG, "environment variable %s", name);
 	}
 	if (add_default(ret, "PATH", ENVIRON_PATH, e) < 0 ||
-		add_default(ret, "SHELL", "/bin/sh", e) < 0)
+		add_default(ret, "SHELL", "/bin/sh", e) < 0 ||
+		(f->git_held && add_default(ret, "GIT_OPTIONAL_LOCKS", "0", e) < 0))
 		return -e->errnum;
 	/* One more slot than entries, for the NULL that envp ends with. */
 	if (ret->n == ret->cap) {

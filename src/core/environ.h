@@ -13,6 +13,7 @@ struct environ_facts {
 	const char *runtime; /* XDG_RUNTIME_DIR or NULL */
 	const char *cwd;
 	const char *run_id;
+	bool git_held; /* .git is read-only: git status should not try to refresh its index */
 };
 
 /* ret->v is NULL-terminated and usable as envp. */

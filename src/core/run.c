@@ -159,6 +159,7 @@ static int fill_request(struct attempt *a, struct err *e)
 		return -e->errnum;
 	snprintf(runtime, sizeof(runtime), "/run/user/%u", getuid());
 	f.runtime = process ? NULL : runtime;
+	f.git_held = !q->staging && !q->discard;
 	if (process) {
 		f.home = a->scratch.home;
 		f.tmp = a->scratch.tmp;

@@ -329,6 +329,20 @@ def test_gcc_in_the_default_profile(p, tier):
 
 
 @test(tiers=TIERS)
+def test_git_status_is_no_attempt(p, tier):
+	"""git status refreshes the index when it can; that .git is read-only is no news."""
+	git = need("git")
+	for args in (("init", "-q"), ("add", "a"), ("-c", "user.name=t", "-c", "user.email=t", "commit", "-qm", "a")):
+		p.write("a", "a\n")
+		equal(native(p, git, *args).returncode, 0, "git")
+	os.utime(os.path.join(p.ws, "a"), (1, 1))
+	r = p.run("--tier", tier, "--", git, "status", "--short").exits(0)
+	equal((r.out, r.receipt["denials"]), (b"", []), "status")
+	r = p.run("--tier", tier, "--env", "GIT_OPTIONAL_LOCKS=1", "--", git, "status", "--short").exits(0)
+	equal(len(r.receipt["denials"]), 1, "control")
+
+
+@test(tiers=TIERS)
 def test_git_works(p, tier):
 	need("git")
 	p.write("f", "one\n")
