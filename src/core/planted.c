@@ -450,9 +450,10 @@ void planted_text(const struct planted *p, struct buf *out, bool verbose)
 		if (x->moved) {
 			const char *last = strrchr(x->moved, '/');
 
-			buf_adds(out, "; quarantined as ");
+			buf_adds(out, "; renamed to ");
 			str_show(out, last ? last + 1 : x->moved,
 				strlen(last ? last + 1 : x->moved));
+			buf_adds(out, ": look into it before you rename it back");
 		} else if (x->git) {
 			buf_adds(out, "; it could not be renamed: do not run Git there");
 		} else {
