@@ -223,6 +223,7 @@ void denial_fix(const struct denial *d, struct buf *out)
 {
 	bool reads = !notice_changes(d->op);
 	char name[POLICY_PATH_MAX];
+	const char *git;
 	size_t held;
 
 	if (d->op == NOTICE_CONNECT) {
@@ -234,6 +235,10 @@ void denial_fix(const struct denial *d, struct buf *out)
 		return;
 	}
 	held = policy_rule_holds(d->rule, d->path);
+	/* Git makes files of ever new names in its directory: only the whole of it helps. */
+	git = reads || held ? NULL : strstr(d->path, "/.git/");
+	if (git && (!d->rule || strlen(d->rule->path) <= (size_t)(git - d->path) + 5))
+		held = (size_t)(git - d->path) + 5;
 	snprintf(name, sizeof(name), "%.*s", (int)(held ? held : strlen(d->path)), d->path);
 	if (!policy_path_option(out, reads ? "--read" : "--write", name))
 		buf_adds(out, POLICY_UNNAMEABLE);

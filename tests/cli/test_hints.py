@@ -51,6 +51,18 @@ def test_a_hint_about_what_is_not_there_says_so(p):
 
 
 @test
+def test_the_hint_for_git_names_its_directory(p):
+	"""A grant of the lock alone would not let it commit."""
+	repository(p)
+	commit = ("git", "-c", "user.name=t", "-c", "user.email=t", "commit", "--allow-empty", "-qm", "x")
+	r = p.run("--", *commit).exits(128)
+	equal({d["allow_with"] for d in r.receipt["denials"]}, {"--write " + p.ws + "/.git"}, "hints")
+	p.run("--write", p.ws + "/.git", "--", *commit).exits(0)
+	r = p.run("--write", p.ws + "/.git", "--deny", p.ws + "/.git/config", "--", "sh", "-c", "echo x >> .git/config")
+	equal({d["allow_with"].split()[-1] for d in r.receipt["denials"]}, {p.ws + "/.git/config"}, "a rule of its own")
+
+
+@test
 def test_l9_a_hint_typed_into_a_shell_does_only_what_it_says(p):
 	need_tier("namespace")
 	where = os.path.join(p.root, "refused")
