@@ -3,10 +3,10 @@
  * What lands, beside what is there: names that mean something only together.
  *
  * Purpose: a directory becomes a repository for Git by having HEAD, objects and refs; two names collide where
- *          case does not count. The scan sees what one environment changed, and so misses what was landed
- *          before, what the user made, and what the branch has by now. So the checkout that results is
- *          judged here, directory by directory, before anything is written: what is on the disk, without
- *          what this landing removes, with what it brings.
+ *          case or Unicode normalisation do not count (base/fold.h). The scan sees what one environment
+ *          changed, and so misses what was landed before, what the user made, and what the branch has by
+ *          now. So the checkout that results is judged here, directory by directory, before anything is
+ *          written: what is on the disk, without what this landing removes, with what it brings.
  * Trust:   names alone count, of whatever kind: Git follows a symlink called objects, too.
  * Limits:  only directories are read in which, or below which, something changes. A commit that lands on
  *          another branch has no checkout: its tree is judged instead (land_names.c).
@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/fold.h"
 #include "core/land_impl.h"
 #include "git/program.h"
 #include "os/path.h"
@@ -37,14 +38,6 @@ struct beside {
 static int by_name(const void *a, const void *b)
 {
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-static int by_fold(const void *a, const void *b)
-{
-	const char *const *x = a, *const *y = b;
-	int c = name_fold_cmp(*x, *y);
-
-	return c ? c : strcmp(*x, *y);
 }
 
 struct goes {
@@ -107,7 +100,9 @@ static int refuse(const struct beside *k, const char *dir, const char *name, con
 	buf_addf(&path, "%s%s", dir, name);
 	if (other)
 		return err_refuse(k->e,
-			"%s does not land: it differs only in case from %s, which is there",
+			"%s does not land: it differs only in case or Unicode normalisation from "
+			"%s, "
+			"which is there",
 			land_show(buf_str(&path)).s, land_show(other).s);
 	return err_refuse(k->e,
 		"%s does not land: with what is there already, %s would be a repository for Git, "
@@ -125,6 +120,7 @@ static int check_names(const struct beside *k, const char *dir, const struct str
 {
 	cleanup_strlist struct strlist present = STRLIST_INIT(BESIDE_MAX),
 				       all = STRLIST_INIT(BESIDE_MAX);
+	cleanup_fold_list struct fold_list folded = {0};
 	unsigned bits = 0;
 	int rc = add_present(k, dir, &present);
 
@@ -142,12 +138,19 @@ static int check_names(const struct beside *k, const char *dir, const struct str
 	/* At the top of a repository its own .git comes first. */
 	if (git_dir_like(bits) && (*dir || !k->j->v->repo.git_dir))
 		return refuse(k, dir, added->v[0], NULL);
-	qsort(all.v, all.n, sizeof(*all.v), by_fold);
-	for (size_t i = 0; i + 1 < all.n; i++) {
-		bool a = !has(&present, all.v[i]), b = !has(&present, all.v[i + 1]);
+	for (size_t i = 0; i < all.n; i++)
+		if (!fold_list_add(&folded, all.v[i], NULL))
+			return land_no_memory(k->e);
+	fold_list_sort(&folded);
+	for (size_t i = 0; i + 1 < folded.n; i++) {
+		const char *a = folded.v[i].name, *b = folded.v[i + 1].name;
 
-		if (name_fold_cmp(all.v[i], all.v[i + 1]) == 0 && (a || b))
-			return refuse(k, dir, all.v[b ? i + 1 : i], all.v[b ? i : i + 1]);
+		if (!fold_list_twins(&folded, i))
+			continue;
+		if (!has(&present, b))
+			return refuse(k, dir, b, a);
+		if (!has(&present, a))
+			return refuse(k, dir, a, b);
 	}
 	return 0;
 }

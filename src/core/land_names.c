@@ -13,13 +13,14 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/fold.h"
 #include "core/land_impl.h"
 #include "git/read.h"
 #include "snap/name.h"
 
 #define NAMES_TREE_MAX_B ((size_t)256 << 20) /* one tree object */
 
-/* A tree object: its entries, sorted so that names which differ only in case are neighbours. */
+/* A tree object: its entries, sorted by name. */
 struct names {
 	struct buf raw;
 	struct tree_entry *v; /* names are in raw, each ended by a NUL */
@@ -33,12 +34,11 @@ static void names_done(struct names *t)
 }
 #define cleanup_names __attribute__((cleanup(names_done)))
 
-static int by_fold(const void *a, const void *b)
+static int by_name(const void *a, const void *b)
 {
 	const struct tree_entry *x = a, *y = b;
-	int c = name_fold_cmp(x->name, y->name);
 
-	return c ? c : strcmp(x->name, y->name);
+	return strcmp(x->name, y->name);
 }
 
 /* o none: there is no such directory, and so there are no names. */
@@ -73,7 +73,8 @@ static int names_read(struct land_job *j, const struct oid *o, struct names *ret
 	}
 	if (rc < 0)
 		return err_set(e, -rc, "read a tree of %s", j->v->name);
-	qsort(ret->v, ret->n, sizeof(*ret->v), by_fold);
+	if (ret->n)
+		qsort(ret->v, ret->n, sizeof(*ret->v), by_name);
 	return 0;
 }
 
@@ -81,7 +82,7 @@ static const struct tree_entry *names_find(const struct names *t, const char *na
 {
 	const struct tree_entry key = {.name = name};
 
-	return t->n ? bsearch(&key, t->v, t->n, sizeof(*t->v), by_fold) : NULL;
+	return t->n ? bsearch(&key, t->v, t->n, sizeof(*t->v), by_name) : NULL;
 }
 
 /* The directory of this name, or none. */
@@ -119,13 +120,13 @@ static int refuse(const struct check *k, const char *dir, size_t dir_n, const ch
 	if (k->whole)
 		return err_refuse(k->e, "%s does not land: with what the branch has already, it %s",
 			land_show(buf_str(&path)).s,
-			*name ? "differs from another name only in case"
+			*name ? "differs from another name only in case or Unicode normalisation"
 			      : "is a repository for Git, whose configuration runs programs");
 	return err_refuse(k->e,
 		"a commit of %s holds %s, which %s, and does not land; use --squash for what is "
 		"staged",
 		k->j->v->name, land_show(buf_str(&path)).s,
-		*name ? "differs from another name only in case"
+		*name ? "differs from another name only in case or Unicode normalisation"
 		      : "Git takes for a repository of its own");
 }
 
@@ -137,12 +138,18 @@ static int refuse(const struct check *k, const char *dir, size_t dir_n, const ch
 static int check_dir(const struct check *k, const char *dir, size_t dir_n, const struct names *now,
 	const struct names *start)
 {
+	cleanup_fold_list struct fold_list folded = {0};
+
 	if (dir_n && git_dir_like(names_bits(now) | names_bits(start)))
 		return refuse(k, dir, dir_n, "");
-	for (size_t i = 0; i + 1 < now->n; i++) {
-		const char *a = now->v[i].name, *b = now->v[i + 1].name;
+	for (size_t i = 0; i < now->n; i++)
+		if (!fold_list_add(&folded, now->v[i].name, NULL))
+			return land_no_memory(k->e);
+	fold_list_sort(&folded);
+	for (size_t i = 0; i + 1 < folded.n; i++) {
+		const char *a = folded.v[i].name, *b = folded.v[i + 1].name;
 
-		if (name_fold_cmp(a, b) == 0 && (!names_find(start, a) || !names_find(start, b)))
+		if (fold_list_twins(&folded, i) && (!names_find(start, a) || !names_find(start, b)))
 			return refuse(k, dir, dir_n, names_find(start, b) ? a : b);
 	}
 	return 0;

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/fold.h"
 #include "base/str.h"
 #include "core/gitplain.h"
 #include "os/path.h"
@@ -287,8 +288,8 @@ static void look_in(struct look *l, const char *at)
 			l->to->partly = true;
 			return;
 		}
-		objects |= strcasecmp(name, "objects") == 0;
-		refs |= strcasecmp(name, "refs") == 0;
+		objects |= fold_same(name, strlen(name), "objects", strlen("objects"));
+		refs |= fold_same(name, strlen(name), "refs", strlen("refs"));
 		if (strcasecmp(name, ".git") == 0) {
 			snprintf(path, sizeof(path), "%s/%s", at[1] ? at : "", name);
 			look_at_git(l, fd, name, path);

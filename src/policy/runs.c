@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/fold.h"
 #include "base/str.h"
 
 const char *const runs_why_text[] = {
@@ -113,8 +114,26 @@ static const char *next_part(const char *at)
 	return at && at[1] ? at + 1 : NULL;
 }
 
+/* A path with other letters than ASCII becomes its key: some fold to ASCII. false: no memory. */
+static bool fold_path(struct buf *key, const char **path)
+{
+	const char *p = *path;
+
+	while (*p && (unsigned char)*p < 0x80)
+		p++;
+	if (!*p)
+		return true;
+	fold_key(key, *path, strlen(*path));
+	*path = buf_str(key);
+	return !key->failed;
+}
+
 const struct runs_entry *runs_find(const char *path)
 {
+	cleanup_buf struct buf key = BUF_INIT(FOLD_KEY_MAX_B(strlen(path)));
+
+	if (!fold_path(&key, &path))
+		return &runs_table[0]; /* marked for a wrong reason rather than not at all */
 	for (const char *at = path; at; at = next_part(at))
 		for (size_t i = 0; i < runs_table_n; i++)
 			if (match_here(runs_table[i].pattern, at))
@@ -124,6 +143,10 @@ const struct runs_entry *runs_find(const char *path)
 
 bool runs_begin(const char *path)
 {
+	cleanup_buf struct buf key = BUF_INIT(FOLD_KEY_MAX_B(strlen(path)));
+
+	if (!fold_path(&key, &path))
+		return true;
 	for (const char *at = path; at; at = next_part(at))
 		for (size_t i = 0; i < runs_table_n; i++)
 			if (match_begin(runs_table[i].pattern, at))

@@ -6,7 +6,8 @@
  * Purpose: one list, as data (runs_table.c), for two questions: which changes are marked "runs on your
  *          machine" in a review, and which names stay read-only when a command writes in place.
  * Limits:  names only. A list of names is never complete, and says nothing about content.
- * Case:    ASCII letters are compared without their case, as file systems of other machines do.
+ * Case:    ASCII letters are compared without their case, as file systems of other machines do; for marks,
+ *          names are folded (base/fold.h), for holding on this machine they are not.
  */
 #ifndef CROFT_POLICY_RUNS_H
 #define CROFT_POLICY_RUNS_H

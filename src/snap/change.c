@@ -81,7 +81,7 @@ const char *change_flag_text(unsigned one_flag)
 		{CHANGE_FILECAP, "file capabilities"},
 		{CHANGE_GITLINK, "commit of a submodule"},
 		{CHANGE_ESCAPES, "symlink out of the workspace"},
-		{CHANGE_CASE, "differs from another path only in case"},
+		{CHANGE_CASE, "differs from another path only in case or Unicode normalisation"},
 		{CHANGE_UNREADABLE, "unreadable"},
 		{CHANGE_EMPTY_DIR, "empty directory"},
 		{CHANGE_BAD_NAME, "a name Git does not take"},

@@ -34,7 +34,7 @@ enum change_flag {
 	CHANGE_FILECAP = 1u << 4, /* carries security.capability */
 	CHANGE_GITLINK = 1u << 5, /* a submodule's commit, new or moved */
 	CHANGE_ESCAPES = 1u << 6, /* a symlink that leads out of the workspace, or into .git */
-	CHANGE_CASE = 1u << 7,    /* differs from another path only in case */
+	CHANGE_CASE = 1u << 7,    /* differs from another path only in case or normalisation */
 	CHANGE_UNREADABLE = 1u << 8, /* could not be read: new is none */
 	CHANGE_EMPTY_DIR = 1u << 9,  /* a directory that holds nothing: new_mode is 040000 */
 	CHANGE_BAD_NAME =

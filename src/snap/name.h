@@ -9,8 +9,6 @@
 bool name_is_git(const char *name);
 /* Does a symlink at path with this target lead out of the workspace, or into a .git? */
 bool link_escapes(const char *path, const char *target);
-/* Compare two names without regard to the case of ASCII letters. */
-int name_fold_cmp(const char *a, const char *b);
 /* A bit for a name by which Git knows a Git directory, or 0; the names; do these bits make one? */
 #define GIT_DIR_HEAD 1u
 unsigned git_dir_bit(const char *name);

@@ -134,7 +134,7 @@ void aliases_done(struct aliases *a);
 
 /* ---- names ---- */
 
-/* What follows dir in path when path is dir or below it ("" : all is), else NULL; case is ignored. */
+/* What follows dir in path when path is dir or below it ("" : all is), else NULL; folded (base/fold.h). */
 const char *path_under(const char *dir, const char *path);
 
 /* "a" and "b" as "a/b", or "b" when a is empty. NULL: out of memory. */

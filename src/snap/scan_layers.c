@@ -21,6 +21,7 @@
 #include <sys/xattr.h>
 
 #include "base/cleanup.h"
+#include "base/fold.h"
 #include "base/str.h"
 #include "os/path.h"
 #include "os/tree.h"
@@ -324,24 +325,15 @@ static int one_name(
 
 /* ------------------------------------------------------------------ names of the start */
 
-/* Names that differ only in case from one that is new here. */
-struct folded {
+/* Names that are twins (base/fold.h) of one that is new here. */
+struct twins {
 	struct walk *w;
 	const struct listing *l;
-	const struct entry **v; /* new or kept names, sorted by their folded form */
-	size_t n;
+	const struct fold_list *v; /* new or kept names, each of an entry */
+	struct buf key;            /* of the name that is looked for */
 	bool *hit;
 	const struct place *pl;
 };
-
-static int by_fold(const void *a, const void *b)
-{
-	const struct entry *x = *(const struct entry *const *)a;
-	const struct entry *y = *(const struct entry *const *)b;
-	int c = name_fold_cmp(x->name, y->name);
-
-	return c ? c : strcmp(x->name, y->name);
-}
 
 static const struct entry *listed(const struct listing *l, const char *name)
 {
@@ -358,46 +350,53 @@ static const struct entry *listed(const struct listing *l, const char *name)
 	return lo < l->n && str_eq(l->v[lo].name, name) ? &l->v[lo] : NULL;
 }
 
-/* A name of the start that still shows: every listed name that folds to it is in its way. */
-static int fold_visit(void *arg, const char *name, unsigned mode, const struct oid *o)
+static void hit(const struct twins *t, size_t i)
 {
-	struct folded *f = arg;
-	const struct entry *same = listed(f->l, name);
-	size_t lo = 0, hi = f->n;
+	t->hit[(const struct entry *)t->v->v[i].of - t->l->v] = true;
+}
 
-	if (same ? is_whiteout(f->w, same) : f->pl->hidden)
+/* A name of the start that still shows: every listed twin of it is in its way. */
+static int twin_visit(void *arg, const char *name, unsigned mode, const struct oid *o)
+{
+	struct twins *t = arg;
+	const struct entry *same = listed(t->l, name);
+
+	if (same ? is_whiteout(t->w, same) : t->pl->hidden)
 		return 0;
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (name_fold_cmp(f->v[mid]->name, name) < 0)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	for (; lo < f->n && name_fold_cmp(f->v[lo]->name, name) == 0; lo++)
-		if (!str_eq(f->v[lo]->name, name))
-			f->hit[f->v[lo] - f->l->v] = true;
+	t->key.max = FOLD_KEY_MAX_B(strlen(name));
+	buf_reset(&t->key);
+	fold_key(&t->key, name, strlen(name));
+	if (t->key.failed)
+		return walk_no_memory(t->w);
+	for (size_t i = fold_list_at(t->v, buf_str(&t->key));
+		i < t->v->n && str_eq(t->v->v[i].key, buf_str(&t->key)); i++)
+		if (!str_eq(t->v->v[i].name, name))
+			hit(t, i);
 	return 0;
 }
 
-/* hit[i]: the name at i of the listing differs only in case from another that will be there. */
-static int find_case(struct walk *w, const struct place *pl, const struct listing *l, bool *hit)
+/* ret_hit[i]: the name at i of the listing is a twin of another that will be there. */
+static int find_twins(
+	struct walk *w, const struct place *pl, const struct listing *l, bool *ret_hit)
 {
-	cleanup_free const struct entry **v = calloc(l->n + 1, sizeof(struct entry *));
-	struct folded f = {.w = w, .l = l, .v = v, .hit = hit, .pl = pl};
+	cleanup_fold_list struct fold_list v = {0};
+	struct twins t = {.w = w, .l = l, .v = &v, .hit = ret_hit, .pl = pl};
+	int r = 0;
 
-	if (!v)
-		return walk_no_memory(w);
 	for (size_t i = 0; i < l->n; i++)
 		if ((i == 0 || !str_eq(l->v[i - 1].name, l->v[i].name)) &&
-			!is_whiteout(w, &l->v[i]))
-			v[f.n++] = &l->v[i];
-	qsort(v, f.n, sizeof(struct entry *), by_fold);
-	for (size_t i = 0; i + 1 < f.n; i++)
-		if (name_fold_cmp(v[i]->name, v[i + 1]->name) == 0)
-			hit[v[i] - l->v] = hit[v[i + 1] - l->v] = true;
-	return pl->in_start && f.n ? start_list(w, pl->path, fold_visit, &f) : 0;
+			!is_whiteout(w, &l->v[i]) && !fold_list_add(&v, l->v[i].name, &l->v[i]))
+			return walk_no_memory(w);
+	fold_list_sort(&v);
+	for (size_t i = 0; i + 1 < v.n; i++)
+		if (fold_list_twins(&v, i)) {
+			hit(&t, i);
+			hit(&t, i + 1);
+		}
+	if (pl->in_start && v.n)
+		r = start_list(w, pl->path, twin_visit, &t);
+	buf_done(&t.key);
+	return r;
 }
 
 struct missing {
@@ -419,7 +418,7 @@ static int missing_visit(void *arg, const char *name, unsigned mode, const struc
 
 /* ------------------------------------------------------------------ one directory */
 
-/* Was this name in the start's directory? Then its case is not this scan's affair. */
+/* Was this name in the start's directory? Then its spelling is not this scan's affair. */
 static bool is_new(struct walk *w, const struct place *pl, const char *name)
 {
 	cleanup_free char *path = pl->in_start ? path_join(pl->path, name) : NULL;
@@ -430,16 +429,16 @@ static bool is_new(struct walk *w, const struct place *pl, const char *name)
 
 static int merge(struct walk *w, const struct place *pl, struct listing *l)
 {
-	cleanup_free bool *hit = calloc(l->n + 1, sizeof(bool));
+	cleanup_free bool *twin = calloc(l->n + 1, sizeof(bool));
 	size_t shown = 0;
-	int r = hit ? 0 : walk_no_memory(w);
+	int r = twin ? 0 : walk_no_memory(w);
 
 	if (l->n)
 		qsort(l->v, l->n, sizeof(*l->v), by_name);
 	if (r == 0)
-		r = find_case(w, pl, l, hit);
+		r = find_twins(w, pl, l, twin);
 	for (size_t i = 0, k; r == 0 && i < l->n; i = k) {
-		bool clash = hit[i] && is_new(w, pl, l->v[i].name);
+		bool clash = twin[i] && is_new(w, pl, l->v[i].name);
 
 		for (k = i + 1; k < l->n && str_eq(l->v[k].name, l->v[i].name);)
 			k++;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/fold.h"
 #include "base/str.h"
 
 static char lower(char c)
@@ -13,29 +14,19 @@ static char lower(char c)
 	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-int name_fold_cmp(const char *a, const char *b)
-{
-	for (;; a++, b++) {
-		unsigned char x = (unsigned char)lower(*a), y = (unsigned char)lower(*b);
-
-		if (x != y)
-			return x < y ? -1 : 1;
-		if (!x)
-			return 0;
-	}
-}
-
 const char *path_under(const char *dir, const char *path)
 {
+	const char *end = path;
+
 	if (!*dir)
 		return path;
-	while (*dir && lower(*dir) == lower(*path)) {
-		dir++;
-		path++;
-	}
-	if (*dir || (*path && *path != '/'))
+	for (const char *p = dir; *p; p++) /* as many slashes as dir has */
+		if (*p == '/' && *(end += strcspn(end, "/")))
+			end++;
+	end += strcspn(end, "/");
+	if (!fold_same(dir, strlen(dir), path, (size_t)(end - path)))
 		return NULL;
-	return *path ? path + 1 : path;
+	return *end ? end + 1 : end;
 }
 
 /* What Git looks for to take a directory for a repository without being called ".git". */
@@ -44,7 +35,7 @@ static const char *const git_dir_names[] = {"HEAD", "objects", "refs", "commondi
 unsigned git_dir_bit(const char *name)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(git_dir_names); i++)
-		if (name_fold_cmp(git_dir_names[i], name) == 0)
+		if (fold_same(git_dir_names[i], strlen(git_dir_names[i]), name, strlen(name)))
 			return 1u << i;
 	return 0;
 }

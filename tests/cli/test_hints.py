@@ -133,13 +133,14 @@ def test_l6_no_hidden_character_is_shown_raw(p):
 
 @test
 def test_the_table_is_what_unicode_says(p):
-	"""The generator and the generated file agree, where this Python knows the same version of Unicode."""
+	"""The generators and the generated files agree, where this Python knows the same version of Unicode."""
 	top = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-	r = subprocess.run([os.path.join(top, "tools/unicode-table")], capture_output=True, check=True, timeout=DEADLINE_S)
-	with open(os.path.join(top, "src/base/unseen.h"), "rb") as f:
-		have = f.read()
-	if have.split(b"\n")[1] == r.stdout.split(b"\n")[1]:
-		equal(have, r.stdout, "src/base/unseen.h")
+	for tool, name in (("tools/unicode-table", "src/base/unseen.h"), ("tools/fold-table", "src/base/fold_table.h")):
+		r = subprocess.run([os.path.join(top, tool)], capture_output=True, check=True, timeout=DEADLINE_S)
+		with open(os.path.join(top, name), "rb") as f:
+			have = f.read()
+		if have.split(b"\n")[1] == r.stdout.split(b"\n")[1]:
+			equal(have, r.stdout, name)
 
 
 if __name__ == "__main__":

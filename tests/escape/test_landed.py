@@ -145,6 +145,42 @@ def case(p):
     check(p.read("A.txt2") == "mine\n" and not os.path.lexists(p.path("a.txt2")), "the new name did not land")
 
 
+COMPOSED, APART, UPPER = "caf\u00e9.txt", "cafe\u0301.txt", "CAFE\u0301.TXT"
+
+
+@probe("G16-normal")
+def normal(p):
+    """Names that differ only in Unicode normalisation: in one change, beside what is there, on a branch."""
+    s = Steps(p)
+    s.refuses("apply", s.env("echo 1 > %s; echo 2 > %s" % (COMPOSED, APART)), what="normalisation")
+    one, two, three = (s.env("echo %s > %s" % (n, n)) for n in (COMPOSED, APART, UPPER))
+    below, above = s.env("mkdir %s; echo 1 > %s/x" % (APART, APART)), s.env("mkdir d; echo 1 > d/\u212b")
+    s.croft("apply", one, "--branch", "side", "-m", "one")
+    for name in (two, three, below):
+        s.refuses("apply", name, "--branch", "side", "-m", "two", what="normalisation")
+    s.croft("apply", one)
+    for name in (two, three, below):
+        s.refuses("apply", name, what="normalisation")
+        s.refuses("apply", name, "--squash", "-m", "words", what="normalisation")
+    os.mkdir(p.path("d"))
+    p.write("d/a\u030a", "mine\n")
+    s.refuses("apply", above, what="normalisation")
+    check(os.listdir(p.path("d")) == ["a\u030a"], "the Angstrom sign landed")
+    names = [n for n in os.listdir(p.path(".")) if n.lower().startswith("caf")]
+    check(names == [COMPOSED], "a twin landed: %s" % ascii(names))
+    names = s.git("-c", "core.quotePath=false", "ls-tree", "-r", "--name-only", "side")
+    check(APART not in names and UPPER not in names, "the branch holds a twin")
+    # control: other accents, none, and compatibility forms are other names
+    for other in ("cafe.txt", "caf\u00e8.txt", "\ufb01le", "file"):
+        s.croft("apply", s.env("echo %s > %s" % (other, other)))
+        check(p.read(other) == other + "\n", "%s did not land" % ascii(other))
+    # a change of the form alone goes on working
+    s.git("add", "-A")
+    s.git("commit", "-qm", "mine")
+    s.croft("apply", s.env("git mv %s %s" % (COMPOSED, APART)))
+    check(p.read(APART) == COMPOSED + "\n" and not os.path.lexists(p.path(COMPOSED)), "the new name did not land")
+
+
 @probe("G16-filters")
 def filters(p):
     """A file that a filter converts lands as it is, and that is told."""

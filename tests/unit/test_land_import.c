@@ -140,8 +140,10 @@ TEST(names_on_the_way_are_held_to_the_rules_of_the_end)
 {
 	refuses("a bare repository", ON_THE_WAY("d/HEAD d/objects/x d/refs/x"));
 	refuses("one further down", ON_THE_WAY("e/f/d/head e/f/d/OBJECTS/x e/f/d/refs/x"));
+	refuses("one with a long s", ON_THE_WAY("d/HEAD d/object\xc5\xbf/x d/ref\xc5\xbf/x"));
 	refuses("one elsewhere", ON_THE_WAY("d/HEAD d/commondir"));
 	refuses("files of a case", ON_THE_WAY("d/x d/X"));
+	refuses("files of a normal form", ON_THE_WAY("d/\xc3\xa9 d/e\xcc\x81"));
 	refuses("a directory's case", ON_THE_WAY("D/y d/y"));
 	refuses("the case of what was there", ON_THE_WAY("A"));
 	refuses("a depth", ON_THE_WAY("$(yes x/ | head -n 300 | tr -d '\\n')y"));

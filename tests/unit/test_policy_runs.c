@@ -49,6 +49,16 @@ TEST(names_that_were_missing_are_marked)
 	CHECK(!runs_find("src/build.rsx") && !runs_find("gitignore") && !runs_find("env"));
 }
 
+/* U+017F, the long s, and U+212A, the Kelvin sign, are s and k where case does not count. */
+TEST(letters_that_fold_to_ascii_are_marked)
+{
+	CHECK(runs_find(".v\xc5\xbf\x43ODE/tasks.json"));
+	CHECK(runs_find("caf\xc3\xa9/.hus\xe2\x84\xaay/pre-push"));
+	CHECK(runs_find("caf\xc3\xa9/.husky/pre-push"));
+	CHECK(runs_begin("x/.v\xc5\xbf\x63ode") == runs_begin("x/.vscode"));
+	CHECK(!runs_find(".hus\xc4\xb8y/pre-push") && !runs_find("caf\xc3\xa9/husky"));
+}
+
 TEST(names_are_held_inside_a_wider_grant)
 {
 	CHECK(held("/w/.envrc", "/w"));

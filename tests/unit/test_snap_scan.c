@@ -334,6 +334,23 @@ TEST(case_collisions)
 	CHECK_STR(shown(&c), "A P(128) D README A fine M kept A p(128) A readme A src/y(128)");
 }
 
+TEST(normalisation_collisions)
+{
+	cleanup_setup struct setup s = SETUP_NONE;
+	cleanup_changes struct changes c = {0};
+
+	/* e with an acute accent, composed and taken apart; the start may have both */
+	CHECK(setup(&s, "normal", "sha1",
+		"echo 1 > x\xc3\xa9; echo 1 > k\xc3\xa9; echo 1 > ke\xcc\x81; echo 1 > w\xc3\xa9"));
+	CHECK(layer(&s, "echo 1 > Xe\xcc\x81; echo 2 > k\xc3\xa9; echo 1 > p\xc3\xa9; "
+			"echo 1 > pe\xcc\x81; echo 1 > we\xcc\x81; echo 1 > xe"));
+	CHECK(whiteout(&s, "w\xc3\xa9"));
+	SCAN(&s, &c);
+	CHECK_STR(shown(&c),
+		"A Xe\xcc\x81(128) M k\xc3\xa9 A pe\xcc\x81(128) A p\xc3\xa9(128) A we\xcc\x81 "
+		"D w\xc3\xa9 A xe");
+}
+
 TEST(overlay_attributes_that_croft_never_makes_are_refused)
 {
 	static const char *const names[] = {"user.overlay.redirect", "user.overlay.metacopy"};
