@@ -437,6 +437,8 @@ void network_done(struct network *n)
 void network_denials_json(const void *arg, struct json *j, const char *run_id, size_t first)
 {
 	const struct network *n = arg;
+	const char *closed = n->tier == TIER_PROCESS ? "broker" : "supervisor";
+	const char *seen_by = n->policy ? "gateway" : closed;
 
 	for (size_t i = 0; i < n->denials_n; i++) {
 		const struct network_denial *d = &n->denials[i];
@@ -451,7 +453,7 @@ void network_denials_json(const void *arg, struct json *j, const char *run_id, s
 		json_str(j, "rule", d->rule[0] ? d->rule : "no rule grants it");
 		json_str(j, "reason", d->why);
 		json_str(j, "allow_with", d->fix);
-		json_str(j, "seen_by", n->policy ? "gateway" : "supervisor");
+		json_str(j, "seen_by", seen_by);
 		json_uint(j, "count", d->count);
 		json_end(j);
 	}

@@ -24,6 +24,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "engine/engine.h"
+#include "engine/notice.h"
 #include "ipc/gateway.h"
 #include "policy/net.h"
 
@@ -148,6 +149,8 @@ void network_take(struct network *n, struct sandbox *b);
 /* What to poll; returns how many. */
 int network_fds(struct network *n, struct pollfd p[NETWORK_FDS_MAX]);
 void network_handle(struct network *n, const struct pollfd *p, int count, struct sandbox *b);
+/* NOTICE_CONNECT of the broker: an attempt where there is no network. */
+void network_notice(struct network *n, const struct notice *from);
 /* CONTROL_CONNECTED came; fd -1: nobody listens there. */
 void network_connected(struct network *n, int fd);
 /* The command runs: find what its namespace counts, where that was not done at READY. */

@@ -5,12 +5,14 @@
  * Purpose: the namespace has only `lo`. Its resolver is one UDP socket on 127.0.0.1:53, made during
  *          set-up and held by us. Every name is answered with "no such name" at once, and is a denial
  *          of the receipt. An address has no route: connect() fails at once, and the namespace counts
- *          it, so that the receipt can say how often that was.
+ *          it, so that the receipt can say how often that was. The process tier has no namespace:
+ *          there the broker refuses connections and datagram sockets, and tells us.
  * Why:     with nobody to answer, programs see a temporary failure and try again. Some try again
  *          whatever the error is (npm for 71 s), and only an HTTP answer would stop them, for which
  *          the gateway and its TLS would be needed. These are told by their own settings not to.
  * Trust:   queries are hostile; net/dns_message.h reads them. Nothing is asked anywhere.
- * Limits:  BATCH queries in one turn of the loop; NETWORK_DENIALS_MAX names are kept.
+ *          So is what the broker says: an address counts only if it can be parsed.
+ * Limits:  BATCH queries in one turn of the loop; NETWORK_DENIALS_MAX names and addresses are kept.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,6 +31,7 @@
 #define BATCH 32
 #define TTL_S 60
 #define SNMP_MAX_B 16384
+#define ANY_HOST "--allow-host HOST, with the name or address that is wanted"
 
 /* ---- the command's environment ---- */
 
@@ -150,6 +153,49 @@ static uint64_t no_routes(struct network *n)
 	return sum;
 }
 
+static void record_address(struct network *n, const struct net_addr *a, uint16_t port)
+{
+	static const struct net_policy nothing;
+	cleanup_buf struct buf host = BUF_INIT(64);
+	struct net_dest d = {.addr = *a, .port = port};
+	struct net_verdict v;
+	char why[512];
+
+	net_addr_show(&host, a);
+	net_decide_connect(&nothing, &d, &v);
+	snprintf(why, sizeof(why), "this sandbox has no network; %s", v.why);
+	record(n, buf_str(&host), port, "CONNECT", why, v.fix, 1);
+}
+
+void network_notice(struct network *n, const struct notice *from)
+{
+	static const struct {
+		const char *what, *host, *method, *why;
+	} unknown[] = {
+		{NOTICE_NO_DATAGRAMS, "(datagrams)", "UDP",
+			"this sandbox has no network, and a socket for datagrams was refused: a "
+			"lookup, for instance. What it was for is not known, since nothing was "
+			"sent"},
+		{NOTICE_NO_STREAMS, "(connections)", "TCP",
+			"this sandbox has no network, and a socket for connections was refused. "
+			"What it was for is not known, since nothing was sent"},
+		{NOTICE_NO_SIGHT, "(addresses)", "CONNECT",
+			"this sandbox has no network, and a program tried to connect that does not "
+			"let its memory be read, where the address is"},
+	};
+	struct net_addr a;
+
+	if (n->policy || n->tier != TIER_PROCESS)
+		return; /* nobody asked for such notices */
+	n->denials_lost += from->lost;
+	if (from->port <= UINT16_MAX && net_addr_parse(&a, from->path, from->path_len))
+		record_address(n, &a, (uint16_t)from->port);
+	for (size_t i = 0; i < ARRAY_SIZE(unknown); i++)
+		if (str_eq(from->path, unknown[i].what))
+			record(n, unknown[i].host, 0, unknown[i].method, unknown[i].why, ANY_HOST,
+				1);
+}
+
 void network_closed_finish(struct network *n)
 {
 	uint64_t count;
@@ -162,5 +208,5 @@ void network_closed_finish(struct network *n)
 		record(n, "(addresses)", 0, "CONNECT",
 			"connections and datagrams to addresses outside: this sandbox has no "
 			"network, and does not see which they were",
-			"--allow-host HOST, with the name or address that is wanted", count);
+			ANY_HOST, count);
 }

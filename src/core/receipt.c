@@ -245,7 +245,8 @@ static void plain_json(const struct receipt *r, struct buf *out, bool indent)
 	list_json(&r->limits_hit, &j, "limits_hit");
 	exit_json(r, &j);
 	network_json(&r->network, &j);
-	record_denials_json(&r->record, &j, r->id, network_denials_json, &r->network);
+	record_denials_json(&r->record, &j, r->id, network_denials_json, &r->network,
+		r->network.denials_lost);
 	json_object(&j, "files");
 	record_files_json(&r->record, &j);
 	planted_json(&r->planted, &j);

@@ -254,7 +254,7 @@ bool denial_fix_waits(const char *path, const char *fix)
 
 void record_denials_json(const struct record *r, struct json *j, const char *run_id,
 	void (*more)(const void *arg, struct json *j, const char *run_id, size_t first),
-	const void *arg)
+	const void *arg, uint64_t more_lost)
 {
 	json_array(j, "denials");
 	for (size_t i = 0; i < r->denials_n; i++) {
@@ -276,7 +276,7 @@ void record_denials_json(const struct record *r, struct json *j, const char *run
 	if (more)
 		more(arg, j, run_id, r->denials_n);
 	json_end(j);
-	json_uint(j, "denials_beyond_limit", r->denials_lost);
+	json_uint(j, "denials_beyond_limit", r->denials_lost + more_lost);
 }
 
 void record_files_json(const struct record *r, struct json *j)

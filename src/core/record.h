@@ -71,10 +71,13 @@ void denial_fix(const struct denial *d, struct buf *out);
 /* Does the fix name a path that is not there? A rule for it is refused until it is. */
 bool denial_fix_waits(const char *path, const char *fix);
 void denial_rule(const struct denial *d, struct buf *out);
-/* `more` adds denials that are not about files, numbered from `first`; NULL: there are none. */
+/*
+ * `more` adds denials that are not about files, numbered from `first`; NULL: there are none.
+ * `more_lost`: those of them beyond their maximum.
+ */
 void record_denials_json(const struct record *r, struct json *j, const char *run_id,
 	void (*more)(const void *arg, struct json *j, const char *run_id, size_t first),
-	const void *arg);
+	const void *arg, uint64_t more_lost);
 /* Members of the object "files". */
 void record_files_json(const struct record *r, struct json *j);
 

@@ -453,6 +453,10 @@ static void on_notices(struct loop *l, int *fd, enum notice_source source)
 			memchr(n.path, '\0', n.path_len))
 			continue;
 		n.path[n.path_len] = '\0';
+		if (n.op == NOTICE_CONNECT) {
+			network_notice(l->s->network, &n);
+			continue;
+		}
 		if (n.lost)
 			l->s->record->files_full = true;
 		n.source = (uint8_t)source;

@@ -49,8 +49,25 @@ void tell(struct work *w, enum notice_op op, bool denied, bool exists, const cha
 	n->source = NOTICE_BY_BROKER;
 	n->exists = exists;
 	n->pid = w->tid;
+	n->port = 0;
 	n->path_len = (uint32_t)len;
 	memcpy(n->path, name, len + 1);
+	w->notices_n++;
+}
+
+void tell_network(struct work *w, const char *what, uint16_t port)
+{
+	struct notice *n = &w->notices[w->notices_n];
+
+	if (w->notices_n == ARRAY_SIZE(w->notices))
+		return;
+	n->op = NOTICE_CONNECT;
+	n->denied = 1;
+	n->source = NOTICE_BY_BROKER;
+	n->exists = 0;
+	n->pid = w->tid;
+	n->port = port;
+	n->path_len = (uint32_t)snprintf(n->path, sizeof(n->path), "%s", what);
 	w->notices_n++;
 }
 
@@ -97,15 +114,16 @@ static void flush_notices(struct work *w)
 {
 	for (size_t i = 0; i < w->notices_n; i++) {
 		struct notice *n = &w->notices[i];
+		uint32_t *lost = n->op == NOTICE_CONNECT ? &w->lost_network : &w->lost;
 
 		if (w->b->notices < 0 || old_news(w, n))
 			continue;
-		n->lost = w->lost;
+		n->lost = *lost;
 		if (send(w->b->notices, n, offsetof(struct notice, path) + n->path_len,
 			    MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
-			w->lost = 0;
+			*lost = 0;
 		else
-			w->lost++;
+			(*lost)++;
 	}
 	w->notices_n = 0;
 }
@@ -202,6 +220,8 @@ static int64_t perform(struct work *w)
 
 	if (w->tid <= 0)
 		return -EPERM; /* not in our pid namespace: there is nothing to look at */
+	if (broker_is_network(w))
+		return broker_network(w);
 	if (!pathcall_decode(&w->c, &w->n.req->data))
 		return -ENOSYS;
 	if (w->b->metadata_only && !is_metadata(w->c.kind))

@@ -5,7 +5,8 @@
  *
  * Purpose: deny or read-only inside a writable tree, names that do not exist yet, and metadata
  *          (mode, owner, times, xattrs), which Landlock does not govern. Also metadata of what the
- *          command holds from outside: such a descriptor carries the host's own mount.
+ *          command holds from outside: such a descriptor carries the host's own mount. And, in the
+ *          process tier without network rules, connections, so that they are told.
  * Trust:   it lives inside the boundary (same root, same Landlock domain, no capabilities), so being
  *          fooled gains nothing beyond what the sandbox already has minus the rules. It never lets the
  *          kernel re-read a path it has judged: it acts itself and returns the result or the fd.

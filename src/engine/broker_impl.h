@@ -9,6 +9,7 @@
  *   broker_open.c     open
  *   broker_change.c   make, remove, rename, link
  *   broker_meta.c     mode, owner, times, extended attributes, truncate, flags
+ *   broker_net.c      connections and sockets where there is no network
  *   broker_look.c     metadata_only: what else is attempted, for the record
  *
  * Order per call: copy strings -> resolve -> judge -> still alive? -> act -> notice -> answer. The
@@ -77,7 +78,7 @@ struct work {
 	/* What to tell, before the answer. */
 	struct notice notices[2];
 	size_t notices_n;
-	uint32_t lost;
+	uint32_t lost, lost_network;
 	uint32_t recent[BROKER_RECENT];
 
 	char value[BROKER_XATTR_MAX];
@@ -155,6 +156,8 @@ bool judge_own(const char *name);
 
 /* Note what to tell the supervisor before the call is answered. */
 void tell(struct work *w, enum notice_op op, bool denied, bool exists, const char *name);
+/* The same for what has no path: an address, or a word of notice.h. */
+void tell_network(struct work *w, const char *what, uint16_t port);
 /* Denied: told, and the answer. */
 int deny(struct work *w, enum notice_op op, bool exists, const char *name);
 /* The same for making a name; what is there already is EEXIST and no news. */
@@ -185,6 +188,9 @@ int64_t broker_utime(struct work *w);
 int64_t broker_setxattr(struct work *w);
 int64_t broker_removexattr(struct work *w);
 int64_t broker_setflags(struct work *w);
+/* Is it a call of SECCOMP_NOTIFY_NETWORK? */
+bool broker_is_network(const struct work *w);
+int64_t broker_network(struct work *w);
 /* Tell what a call by path attempts; the kernel decides and does it. */
 int64_t broker_look(struct work *w);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a watcher of the boundary saw: one attempt on one path. Sent as one SOCK_SEQPACKET message
- * (the header and exactly path_len bytes) by the broker, or handed over in-process by the observer
+ * What a watcher of the boundary saw: one attempt on one path or address. Sent as one SOCK_SEQPACKET
+ * message (the header and exactly path_len bytes) by the broker, or handed over in-process by the observer
  * and the decoys. Text in it comes from the sandbox: hostile to terminals, never trusted as policy.
  */
 #ifndef CROFT_ENGINE_NOTICE_H
@@ -21,11 +21,16 @@ enum notice_op {
 	NOTICE_RENAME, /* path is the new name */
 	NOTICE_META,   /* mode, owner, times, extended attributes */
 	NOTICE_EXEC,
-	NOTICE_CONNECT,
+	NOTICE_CONNECT, /* by the broker: path is an address as text, or one of NOTICE_NO_… */
 	NOTICE_OP_NUM,
 };
 extern const char *const notice_op_names[NOTICE_OP_NUM];
 bool notice_changes(enum notice_op op);
+
+/* NOTICE_CONNECT without an address. */
+#define NOTICE_NO_DATAGRAMS "datagrams" /* a socket for them was refused */
+#define NOTICE_NO_STREAMS "streams"     /* the same */
+#define NOTICE_NO_SIGHT "unread"        /* the caller's memory is closed to the broker */
 
 struct notice {
 	uint8_t op;     /* enum notice_op */
@@ -33,7 +38,9 @@ struct notice {
 	uint8_t source; /* enum notice_source */
 	uint8_t exists; /* 1: the path existed before the call */
 	int32_t pid;    /* in the watcher's pid namespace; 0 unknown */
-	uint32_t lost;  /* notices that found no room since the last one sent */
+	/* Notices that found no room since the last one sent: those of CONNECT, or all others. */
+	uint32_t lost;
+	uint32_t port; /* CONNECT; 0: none */
 	uint32_t path_len;
 	char path[POLICY_PATH_MAX]; /* absolute, as the sandbox names it; NUL-terminated */
 };

@@ -299,12 +299,16 @@ static void check_socket(struct builder *b)
 	}
 	emit(b, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, AF_INET);
 	answer_unless_equal(b, AF_INET6, FAIL(EAFNOSUPPORT));
+	load_arg(b, 1);
+	mask(b, SOCKET_TYPE_MASK);
 	if (!(b->flags & SECCOMP_NO_INET)) {
-		load_arg(b, 1);
-		mask(b, SOCKET_TYPE_MASK);
 		check_protocol(b, SOCK_STREAM, IPPROTO_TCP);
 		if (!alone)
 			check_protocol(b, SOCK_DGRAM, IPPROTO_UDP);
+	}
+	if (b->flags & SECCOMP_NOTIFY_NETWORK) { /* what is left of these is refused */
+		answer_if_equal(b, SOCK_DGRAM, NOTIFY);
+		answer_if_equal(b, SOCK_STREAM, NOTIFY);
 	}
 	answer(b, FAIL(EPERM));
 }
@@ -462,6 +466,8 @@ static enum syscall_class settle(enum syscall_class c, unsigned flags)
 		return flags & SECCOMP_NOTIFIES_META ? SC_CHANGE : SC_ALLOW;
 	case SC_EXEC:
 		return flags & SECCOMP_NOTIFY_READS ? SC_CHANGE : SC_ALLOW;
+	case SC_CONNECT:
+		return flags & SECCOMP_NOTIFY_NETWORK ? SC_CHANGE : SC_ALLOW;
 	default:
 		return c;
 	}

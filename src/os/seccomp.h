@@ -27,6 +27,9 @@
  *   BROKER         NOTIFY_WRITES, and metadata by path and by descriptor: chmod*, chown*, utime*,
  *                  setxattr*, removexattr*, the ioctls that set inode flags.
  *   NOTIFY_META    that metadata alone; goes with either of the first two, or by itself.
+ *   NOTIFY_NETWORK connect(), and AF_INET and AF_INET6 sockets that are refused: datagrams, with
+ *                  NO_INET streams, too. For the process tier without any network: the listener's
+ *                  holder refuses, and tells.
  * openat2 keeps its flags and mode in memory, so with any of the first three, and with NO_SETID, it
  * answers ENOSYS and callers use openat.
  */
@@ -54,10 +57,12 @@ enum seccomp_flags {
 	 * notified.
 	 */
 	SECCOMP_NO_SETID = 1 << 8,
+	SECCOMP_NOTIFY_NETWORK = 1 << 9,
 };
 #define SECCOMP_NOTIFIES_CHANGES (SECCOMP_NOTIFY_WRITES | SECCOMP_NOTIFY_READS | SECCOMP_BROKER)
 #define SECCOMP_NOTIFIES_META (SECCOMP_BROKER | SECCOMP_NOTIFY_META)
-#define SECCOMP_NOTIFIES (SECCOMP_NOTIFIES_CHANGES | SECCOMP_NOTIFY_META | SECCOMP_NO_SETID)
+#define SECCOMP_NOTIFIES                                                                           \
+	(SECCOMP_NOTIFIES_CHANGES | SECCOMP_NOTIFY_META | SECCOMP_NO_SETID | SECCOMP_NOTIFY_NETWORK)
 
 #define SECCOMP_PROG_MAX 1024
 

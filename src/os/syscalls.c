@@ -205,7 +205,7 @@ const struct syscall_entry syscall_table[] = {
 
 	/* Sockets. */
 	S(socket, SOCKET), S(socketpair, SOCKETPAIR), S(bind, LISTEN), S(listen, LISTEN),
-	S(accept, ALLOW), S(accept4, ALLOW), S(connect, ALLOW), S(getsockname, ALLOW),
+	S(accept, ALLOW), S(accept4, ALLOW), S(connect, CONNECT), S(getsockname, ALLOW),
 	S(getpeername, ALLOW), S(sendto, SEND_ARG3), S(recvfrom, ALLOW), S(setsockopt, ALLOW),
 	S(getsockopt, ALLOW), S(shutdown, ALLOW), S(sendmsg, SEND_ARG2), S(recvmsg, ALLOW),
 	S(sendmmsg, SEND_ARG3), S(recvmmsg, ALLOW),

@@ -56,6 +56,7 @@ enum syscall_class {
 	SC_CHMODAT, /* META; mode in arg2 */
 	SC_META,    /* mode, owner, times, extended attributes */
 	SC_EXEC,
+	SC_CONNECT,
 	SC_NUM,
 };
 

@@ -107,6 +107,60 @@ TEST(broker_extended_attributes)
 	tidy();
 }
 
+/* ---- no network ---- */
+
+static void body_network(void)
+{
+	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(443)};
+	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(80)};
+	struct sockaddr un = {.sa_family = AF_UNIX, .sa_data = "x"};
+	int s = socket(AF_INET, SOCK_STREAM, 0), s6 = socket(AF_INET6, SOCK_STREAM, 0), pair[2];
+
+	EXPECT(s >= 0 && socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+	v4.sin_addr.s_addr = htonl(0xcb007105); /* 203.0.113.5 */
+	v6.sin6_addr = (struct in6_addr){.s6_addr = {0x20, 0x01, 0x0d, 0xb8, [15] = 1}};
+	REFUSED(connect(s, (struct sockaddr *)&v4, sizeof(v4)), ENETUNREACH);
+	REFUSED(connect(s6, (struct sockaddr *)&v6, sizeof(v6)), ENETUNREACH);
+	memcpy(v6.sin6_addr.s6_addr, (uint8_t[16]){[10] = 0xff, 0xff, 203, 0, 113, 6}, 16);
+	REFUSED(connect(s6, (struct sockaddr *)&v6, 24), ENETUNREACH);
+	REFUSED(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), EPERM);
+	/* The kernel's own answers to what is no address. */
+	REFUSED(connect(s, (struct sockaddr *)&v4, 4), EINVAL);
+	REFUSED(connect(s, (struct sockaddr *)&v4, (socklen_t)-1), EINVAL);
+	REFUSED(syscall(SYS_connect, s, 1, sizeof(v4)), EFAULT);
+	REFUSED(connect(pair[0], &un, sizeof(un)), ENOENT);
+	/* Closed to the broker: refused, whatever it was. */
+	EXPECT(prctl(PR_SET_DUMPABLE, 0) == 0);
+	REFUSED(connect(s, (struct sockaddr *)&v4, sizeof(v4)), ENETUNREACH);
+}
+
+static bool told_network(const char *what, uint32_t port)
+{
+	for (size_t i = 0; i < run.n; i++)
+		if (run.notes[i].op == NOTICE_CONNECT && run.notes[i].port == port &&
+			run.notes[i].denied && strcmp(run.notes[i].path, what) == 0)
+			return true;
+	return false;
+}
+
+TEST(n32_connections_without_a_network_are_refused_and_told)
+{
+	bool traces_all = prctl(PR_CAPBSET_READ, 19 /* CAP_SYS_PTRACE */) == 1 && geteuid() == 0;
+
+	world();
+	run_with(body_network, BROKERED | SECCOMP_NOTIFY_NETWORK, true);
+	if (fault->line)
+		test_fail(__FILE__, fault->line, "%s (errno %d)", fault->what, fault->errnum);
+	CHECK_INT(run.status, 0);
+	CHECK_INT(run.n, 5);
+	CHECK(told_network("203.0.113.5", 443));
+	CHECK(told_network("2001:db8::1", 80));
+	CHECK(told_network("203.0.113.6", 80));
+	CHECK(told_network(NOTICE_NO_DATAGRAMS, 0));
+	CHECK(traces_all || told_network(NOTICE_NO_SIGHT, 0));
+	tidy();
+}
+
 /* ---- refusals ---- */
 
 static void try_everything_on(const char *p)

@@ -64,6 +64,9 @@ static const unsigned all_flags[] = {
 	SECCOMP_NO_SETID,
 	SECCOMP_NO_SETID | SECCOMP_NOTIFY_WRITES,
 	SECCOMP_NO_SETID | SECCOMP_NOTIFY_META | SECCOMP_NOTIFY_READS | SECCOMP_DEVICES,
+	SECCOMP_PROCESS_TIER | SECCOMP_BROKER | SECCOMP_NOTIFY_NETWORK,
+	SECCOMP_PROCESS_TIER | SECCOMP_BROKER | SECCOMP_NOTIFY_NETWORK | SECCOMP_NO_INET |
+		SECCOMP_NOTIFY_READS | SECCOMP_DEVICES,
 };
 
 /* --- the interpreter --- */
@@ -193,7 +196,7 @@ static const long always_allowed[] = {
 	SYS_getegid, SYS_getresuid, SYS_getresgid, SYS_getgroups, SYS_setuid, SYS_setgid,
 	SYS_setreuid, SYS_setregid, SYS_setresuid, SYS_setresgid, SYS_setfsuid, SYS_setfsgid,
 	SYS_setgroups, SYS_capget, SYS_capset, SYS_uname, SYS_sysinfo, SYS_getrandom,
-	SYS_accept, SYS_accept4, SYS_connect, SYS_getsockname, SYS_getpeername, SYS_recvfrom,
+	SYS_accept, SYS_accept4, SYS_getsockname, SYS_getpeername, SYS_recvfrom,
 	SYS_setsockopt, SYS_getsockopt, SYS_shutdown, SYS_recvmsg, SYS_recvmmsg,
 #ifdef __x86_64__
 	SYS_stat, SYS_lstat, SYS_access, SYS_readlink, SYS_getdents, SYS_poll, SYS_select,
@@ -232,7 +235,7 @@ static const long judged[] = {
 	SYS_personality, SYS_seccomp, SYS_landlock_create_ruleset, SYS_landlock_add_rule,
 	SYS_landlock_restrict_self, SYS_sched_setaffinity, SYS_sched_setparam,
 	SYS_sched_setscheduler, SYS_sched_setattr, SYS_setpriority, SYS_ioprio_set, SYS_prlimit64,
-	SYS_socket, SYS_socketpair, SYS_bind, SYS_listen, SYS_sendto, SYS_sendmsg, SYS_sendmmsg,
+	SYS_socket, SYS_socketpair, SYS_connect, SYS_bind, SYS_listen, SYS_sendto, SYS_sendmsg, SYS_sendmmsg,
 	SYS_shmget, SYS_shmat, SYS_shmdt, SYS_shmctl, SYS_semget, SYS_semop, SYS_semtimedop,
 	SYS_semctl, SYS_msgget, SYS_msgsnd, SYS_msgrcv, SYS_msgctl, SYS_mq_open, SYS_mq_unlink,
 	SYS_mq_timedsend, SYS_mq_timedreceive, SYS_mq_notify, SYS_mq_getsetattr,
@@ -631,6 +634,36 @@ TEST(sockets_and_ipc_without_namespaces)
 		{PROC, SYS_sched_setaffinity, {1234}, FAIL(EPERM)},
 		{PROC, SYS_sched_setattr, {1234}, FAIL(EPERM)},
 	};
+
+	CHECK_CALLS(calls);
+}
+
+/* N32: without a network what is refused is told; what another call decides is not changed. */
+TEST(n32_network_is_notified_where_there_is_none)
+{
+#define CLOSED (PROC | SECCOMP_BROKER | SECCOMP_NOTIFY_NETWORK)
+	static const struct call calls[] = {
+		{0, SYS_connect, {0}, ALLOW},
+		{PROC | SECCOMP_BROKER, SYS_connect, {0}, ALLOW},
+		{PROC | SECCOMP_BROKER | SECCOMP_NOTIFY_READS, SYS_connect, {0}, ALLOW},
+		{CLOSED, SYS_connect, {0}, NOTIFY},
+		{CLOSED | SECCOMP_NO_INET, SYS_connect, {0}, NOTIFY},
+		{CLOSED, SYS_socket, {AF_INET, SOCK_STREAM | SOCK_NONBLOCK}, ALLOW},
+		{CLOSED, SYS_socket, {AF_INET6, SOCK_STREAM, IPPROTO_TCP}, ALLOW},
+		{CLOSED, SYS_socket, {AF_INET, SOCK_STREAM, IPPROTO_SCTP}, FAIL(EPROTONOSUPPORT)},
+		{CLOSED, SYS_socket, {AF_INET, SOCK_DGRAM}, NOTIFY},
+		{CLOSED, SYS_socket, {HIGH | AF_INET6, HIGH | SOCK_DGRAM | SOCK_CLOEXEC}, NOTIFY},
+		{CLOSED, SYS_socket, {AF_INET, SOCK_RAW, IPPROTO_ICMP}, FAIL(EPERM)},
+		{CLOSED, SYS_socket, {AF_UNIX, SOCK_DGRAM}, FAIL(EPERM)},
+		{CLOSED, SYS_socket, {AF_NETLINK, SOCK_DGRAM}, FAIL(EAFNOSUPPORT)},
+		{CLOSED | SECCOMP_NO_INET, SYS_socket, {AF_INET, SOCK_STREAM}, NOTIFY},
+		{CLOSED | SECCOMP_NO_INET, SYS_socket, {AF_INET6, SOCK_DGRAM}, NOTIFY},
+		{CLOSED | SECCOMP_NO_INET, SYS_socket, {AF_INET6, SOCK_SEQPACKET}, FAIL(EPERM)},
+		{CLOSED, SYS_socketpair, {AF_UNIX, SOCK_STREAM}, ALLOW},
+		{CLOSED, SYS_sendto, {0, 0, 0, MSG_FASTOPEN}, FAIL(EOPNOTSUPP)},
+		{CLOSED, SYS_bind, {0}, FAIL(EPERM)},
+	};
+#undef CLOSED
 
 	CHECK_CALLS(calls);
 }

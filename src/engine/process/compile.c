@@ -196,6 +196,8 @@ int process_compile(
 	/* Metadata (mode, owner, times, xattrs) is not Landlock's: always the broker's. */
 	p.broker = true;
 	p.seccomp_flags = SECCOMP_PROCESS_TIER | SECCOMP_BROKER;
+	if (!r->proxy_port) /* no address can be reached: what was tried is told */
+		p.seccomp_flags |= SECCOMP_NOTIFY_NETWORK;
 	if (pol->devices.n)
 		p.seccomp_flags |= SECCOMP_DEVICES;
 	if (pol->observe == OBSERVE_FULL || ps.late_denies)
