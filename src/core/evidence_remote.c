@@ -122,11 +122,10 @@ static int check_address(const struct repo *r, const char *address, struct err *
 static int check_addresses(const struct repo *r, const char *remote, struct err *e)
 {
 	cleanup_free char *as_address = NULL;
-	const char *const by_name[] = {
-		"remote", "get-url", "--push", "--all", "--", remote, NULL};
+	const char *const by_name[] = {"remote", "get-url", "--push", "--all", "--", remote, NULL};
 	/* no such name: an address */
-	const char *by_address[] = {"-c", NULL, "remote", "get-url", "--push", "--all", "--",
-		"croft-asked", NULL};
+	const char *by_address[] = {
+		"-c", NULL, "remote", "get-url", "--push", "--all", "--", "croft-asked", NULL};
 	const char *by_fetch[] = {"ls-remote", "--get-url", "--", remote, NULL};
 	const char *const *const ways[] = {by_name, by_address, by_fetch};
 	bool known = false;
