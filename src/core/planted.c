@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,16 +80,16 @@ static struct planted_name *keep(struct look *l, const char *path, const char *w
 
 /* ---- repositories ---- */
 
-/* Rename, in the directory that was looked at, to a name that nothing has. */
+/* Rename, in the directory that was looked at, to a name that nothing has, and that could not be foreseen. */
 static bool put_away(int dir, const char *name, const char *path, const char *run_id, char **ret)
 {
 	for (int i = 0; i < 8; i++) {
 		char to[NAME_MAX + 1];
-		unsigned r = 0;
+		uint64_t r = 0;
 
 		if (getrandom(&r, sizeof(r), 0) != (ssize_t)sizeof(r))
 			return false;
-		snprintf(to, sizeof(to), "%s.quarantined-%s-%04x", name, run_id, r & 0xffff);
+		snprintf(to, sizeof(to), "%s.quarantined-%s-%016" PRIx64, name, run_id, r);
 		if (syscall(SYS_renameat2, dir, name, dir, to, RENAME_NOREPLACE) == 0 ||
 			(errno == EINVAL && faccessat(dir, to, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
 				renameat(dir, name, dir, to) == 0)) {
@@ -261,10 +262,21 @@ static void remember(struct look *l, const char *at, const char *name)
 		l->to->partly |= depth >= PLANTED_DEPTH_MAX || l->dirs.n >= DIRS_MAX;
 }
 
+/* The repository here, by its names: among many others they might not be met. */
+static void look_for_git(struct look *l, int dir, const char *at)
+{
+	char path[PATH_MAX + 8];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/.git", at[1] ? at : "");
+	if (strlen(path) < POLICY_PATH_MAX && fstatat(dir, ".git", &st, AT_SYMLINK_NOFOLLOW) == 0)
+		look_at_git(l, dir, ".git", path);
+	look_at_bare(l, dir, at);
+}
+
 static void look_in(struct look *l, const char *at)
 {
 	int fd = path_open(AT_FDCWD, at, O_RDONLY | O_DIRECTORY, PATH_NO_SYMLINKS);
-	bool objects = false, refs = false;
 	cleanup_dir DIR *d = NULL;
 	struct dirent *de;
 
@@ -277,19 +289,18 @@ static void look_in(struct look *l, const char *at)
 		close(fd);
 		return;
 	}
+	look_for_git(l, fd, at);
 	while ((de = readdir(d))) {
 		const char *name = de->d_name;
 		char path[POLICY_PATH_MAX];
 
-		if (str_eq(name, ".") || str_eq(name, ".."))
+		if (str_eq(name, ".") || str_eq(name, "..") || str_eq(name, ".git"))
 			continue;
 		if (!l->left--) {
 			l->left = 0;
 			l->to->partly = true;
 			return;
 		}
-		objects |= fold_same(name, strlen(name), "objects", strlen("objects"));
-		refs |= fold_same(name, strlen(name), "refs", strlen("refs"));
 		if (strcasecmp(name, ".git") == 0) {
 			snprintf(path, sizeof(path), "%s/%s", at[1] ? at : "", name);
 			look_at_git(l, fd, name, path);
@@ -300,8 +311,6 @@ static void look_in(struct look *l, const char *at)
 		if ((de->d_type == DT_DIR || de->d_type == DT_UNKNOWN) && !runs_inert(name))
 			remember(l, at, name);
 	}
-	if (objects && refs)
-		look_at_bare(l, fd, at);
 }
 
 static void look_at_tree(struct look *l, const char *tree)

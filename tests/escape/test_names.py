@@ -274,6 +274,21 @@ def beyond_watchers(p):
             shutil.rmtree(os.path.join(last, ".git"), ignore_errors=True)
 
 
+@harness.case("G18-repository-in-a-crowd", tiers=("namespace",))
+def crowd(p):
+    """A repository among thousands of names is found and put away."""
+    marker = os.path.join(p.dir, "ran")
+    p.env.update(GIT_CONFIG_GLOBAL="/dev/null", GIT_CONFIG_NOSYSTEM="1")
+    fill = ("import os, sys\nos.chdir(sys.argv[1])\nfor i in range(12000):\n"
+            " os.mknod('%d' % i)")
+    make = (GIT + 'git init -q x; git -C x config core.fsmonitor "touch %s; false"; ' % marker +
+            "exec %s -c \"$0\" x" % harness.python)
+    r = p.run("--direct", "--observe", "off", *SH, make, fill)
+    p.plain("git", "status", cwd=p.path("x"))
+    check(r.rc == 0 and len(os.listdir(p.path("x"))) > 12000, "the control makes no crowd: %s" % r)
+    check(not os.path.exists(marker), r)
+
+
 @harness.case("G18-directories-that-are-no-repository")
 def no_repository(p):
     """A source tree with the names of a repository's parts is left alone."""
