@@ -74,14 +74,16 @@ def flip():
         ctypes.memmove(a, inet, 2)
 t = threading.Thread(target=flip)
 t.start()
-seen = set()
+answer = "refused"
 for i in range(2000):
     s = socket.socket()
-    seen.add(ctypes.get_errno() if libc.connect(s.fileno(), a, 16) else 0)
+    if libc.connect(s.fileno(), a, 16) == 0:
+        answer = "connected"
+        break
     s.close()
 over = True
 t.join()
-print("connected" if 0 in seen else "refused")
+print(answer)
 """
 HIDDEN = "import ctypes; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)\n" + DIAL
 FLOOD = """
