@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/fold.h"
 #include "base/str.h"
 #include "core/gitplain.h"
 #include "os/path.h"
