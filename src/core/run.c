@@ -380,8 +380,9 @@ static void note_degradations(struct attempt *a)
 		receipt_degrade(r, "network: programs must use the proxy by themselves, and the "
 				   "port of the gateway could be reached on other hosts, too");
 	if (a->disk.n > 0)
-		receipt_degrade(r, "the disk limit on staged files is held by counting, and can be "
-				   "passed for a moment");
+		receipt_degrade(r, "the disk limit on staged files is held by counting: it can be "
+				   "passed for a moment, and deleted files on their way through a "
+				   "socket are not counted");
 	else if (a->engine->tier == TIER_NAMESPACE && r->limits.disk_b != LIMIT_NONE &&
 		 !a->q->discard && !a->q->staging)
 		receipt_degrade(r, "the disk limit holds private files only: what is written in "
