@@ -25,7 +25,9 @@ const char *const bait_readonly[] = {"work/frozen", NULL};
 /* What must look the same after a run. In run/ croft itself may keep things while it runs. */
 static const char *const watched[] = {"outside", "home", "run/docker.sock", "run/bus",
 	"run/agent.sock", "run/wayland-0", "run/tmux", "run/dgram", "work/denied.env",
-	"work/private", "work/frozen", "work/deep/a/secret", "work/never", "work/gone/never"};
+	"work/private", "work/frozen", "work/deep/a/secret", "work/never", "work/gone/never",
+	"work/.bashrc", "work/.envrc", "work/.gitconfig", "work/.mcp.json", "work/.claude",
+	"work/.vscode", "work/made/.git", "work/pointer/.git", "work/bare/HEAD"};
 
 static const struct {
 	const char *path;
@@ -56,6 +58,15 @@ static const struct {
 	{"work/denied.env", ITEM_SECRET},
 	{"work/private", ITEM_DIR},
 	{"work/private/key", ITEM_SECRET},
+	{"work/.bashrc", ITEM_TEXT},
+	{"work/.envrc", ITEM_TEXT},
+	{"work/.gitconfig", ITEM_TEXT},
+	{"work/.mcp.json", ITEM_TEXT},
+	{"work/.claude", ITEM_DIR},
+	{"work/.claude/settings.json", ITEM_TEXT},
+	{"work/.vscode", ITEM_DIR},
+	{"work/.vscode/tasks.json", ITEM_TEXT},
+	{"work/service", ITEM_DIR},
 	{"work/frozen", ITEM_DIR},
 	{"work/frozen/file", ITEM_TEXT},
 	{"work/frozen/sub", ITEM_DIR},

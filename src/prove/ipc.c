@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* I1 to I13, N5: sockets, shared memory, keys, terminals and descriptors of the host. */
+/* I1 to I14, N5: sockets, shared memory, keys, terminals and descriptors of the host. */
 #include "prove/prove.h"
 
 #include <arpa/inet.h>
@@ -420,6 +420,31 @@ static enum probe_result n5_udp(const struct probe_args *a, struct buf *detail)
 	return tally_end(&t);
 }
 
+/* ---- I14 ---- */
+
+/* Services of the host in the workspace itself; the lure tells of every call. */
+static enum probe_result i14_service(const struct probe_args *a, struct buf *detail)
+{
+	static const char *const names[] = {"service.sock", "./service//db.sock",
+		"/proc/self/cwd/service.sock", "link-to-service/db.sock"};
+	struct tally t = tally_start(a, detail);
+
+	symlink("service", "link-to-service");
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		tally_try(&t, try_connect(names[i], SOCK_STREAM), "%s", names[i]);
+	tally_try(&t, try_connect(probe_path(a, "work/service.sock"), SOCK_STREAM),
+		"service.sock by its whole path");
+	tally_try(&t, link("service.sock", "alias") < 0 ? -1 : try_connect("alias", SOCK_STREAM),
+		"a hard link to service.sock");
+	tally_try(&t, rename("service.sock", "moved") < 0 ? -1 : try_connect("moved", SOCK_STREAM),
+		"service.sock under another name");
+	tally_try(&t,
+		rename("service", "elsewhere") < 0 ? -1
+						   : try_connect("elsewhere/db.sock", SOCK_STREAM),
+		"its directory under another name");
+	return tally_end(&t);
+}
+
 static const struct probe probes[] = {
 	{"I1", "I1-engines", "connect to docker, podman, containerd, libvirt", PROBE_BOTH,
 		i1_engines},
@@ -437,6 +462,8 @@ static const struct probe probes[] = {
 	{"I10", "I10-console", "paste through the console (TIOCLINUX)", PROBE_BOTH, i10_console},
 	{"I11", "I11-keyring", "read or add keys of the session keyring", PROBE_BOTH, i11_keyring},
 	{"I13", "I13-inherited", "use descriptors inherited by mistake", PROBE_BOTH, i13_inherited},
+	{"I14", "I14-service", "connect to a host service in the workspace", PROBE_BOTH,
+		i14_service, .rules = RULES_EITHER},
 	{"N5", "N5-tcp", "reach a TCP service of the host", PROBE_BOTH, n5_loopback},
 	{"N5", "N5-udp", "reach a UDP service of the host", PROBE_BOTH, n5_udp, .outside = true},
 };

@@ -25,6 +25,7 @@
 #include <sys/ipc.h>
 #include <sys/msg.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/sem.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
@@ -52,6 +53,7 @@ struct lure {
 	size_t in_n;
 	char answer[64]; /* abstract name that a probe may listen on; we call it */
 	bool answered;
+	int nice;
 	int shm, sem, msg, secret_fd;
 	char mq[48], devshm[48];
 	struct buf before;
@@ -113,8 +115,8 @@ static int inet_at(int type, int *ret_port)
 
 static void lay_sockets(struct lure *l)
 {
-	static const char *const names[] = {
-		"run/docker.sock", "run/bus", "run/agent.sock", "run/wayland-0", "run/tmux"};
+	static const char *const names[] = {"run/docker.sock", "run/bus", "run/agent.sock",
+		"run/wayland-0", "run/tmux", "work/service.sock", "work/service/db.sock"};
 	static char abstract[64], dgram[64];
 	char path[256];
 	int port = 0;
@@ -249,6 +251,8 @@ static void report(struct lure *l)
 		printf("a listener inside could be reached\n");
 	if (signals_seen)
 		printf("a signal arrived\n");
+	if (getpriority(PRIO_PROCESS, 0) != l->nice)
+		printf("the priority was changed\n");
 	l->answered = false;
 	signals_seen = 0;
 	check_daemon(l);
@@ -319,6 +323,7 @@ int lure_main(void)
 	snprintf(path, sizeof(path), "%s/outside/.env", l.bait.dir);
 	l.secret_fd = open(path, O_RDONLY | O_CLOEXEC);
 	printf("bait=%s\npid=%d\nsecretfd=%d\n", l.bait.dir, (int)getpid(), l.secret_fd);
+	l.nice = getpriority(PRIO_PROCESS, 0);
 	lay_real_home();
 	lay_sockets(&l);
 	lay_ipc(&l, token);

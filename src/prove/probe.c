@@ -32,6 +32,8 @@ const struct probe_family *const probe_families[] = {
 	&probes_kernel,
 	&probes_privilege,
 	&probes_resources,
+	&probes_names,
+	&probes_repository,
 	&probes_agents,
 	&probes_end,
 };

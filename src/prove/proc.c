@@ -29,6 +29,8 @@
 #include "os/uapi.h"
 
 #define TARGETS_MAX 64
+#define UID_NOBODY_HAS 2147483001
+#define NICE_MAX 19
 
 struct target {
 	pid_t pid;
@@ -415,6 +417,27 @@ static enum probe_result i9_steer(const struct probe_args *a, struct buf *detail
 	return tally_end(&t);
 }
 
+/*
+ * The same for a whole user or group. Harmless by its targets: the lure is a group of its own, and
+ * UID_NOBODY_HAS has no process, so that "no such process" says that the kernel would have done it.
+ * Inside a pid namespace a user's processes are those of the sandbox.
+ */
+static enum probe_result i9_renice(const struct probe_args *a, struct buf *detail)
+{
+	struct tally t = tally_start(a, detail);
+	long group = probe_num(a, "pid"), best_effort = (2 << 13) | 7;
+
+	if (!a->namespaced) {
+		tally_reach(&t, false, setpriority(PRIO_USER, UID_NOBODY_HAS, 0),
+			"setpriority of a user");
+		tally_reach(&t, false, syscall(SYS_ioprio_set, 3, UID_NOBODY_HAS, best_effort),
+			"ioprio_set of a user");
+	}
+	tally_try(&t, syscall(SYS_ioprio_set, 2, group, best_effort), "ioprio_set of a group");
+	tally_try(&t, setpriority(PRIO_PGRP, (id_t)group, NICE_MAX), "setpriority of a group");
+	return tally_end(&t);
+}
+
 static const struct probe probes[] = {
 	{"F8", "F8-proc-root", "reach the host through /proc/*/root and cwd", PROBE_BOTH, f8_root},
 	{"F8", "F8-proc-environ", "read the environment of host and helper processes", PROBE_BOTH,
@@ -427,5 +450,7 @@ static const struct probe probes[] = {
 	{"I9", "I9-signal", "signal a host process", PROBE_BOTH, i9_signal},
 	{"I9", "I9-debug", "debug, read or rob host and helper processes", PROBE_BOTH, i9_debug},
 	{"I9", "I9-steer", "change limits and scheduling of a host process", PROBE_BOTH, i9_steer},
+	{"I9", "I9-renice", "change the priority of a user's or group's processes", PROBE_BOTH,
+		i9_renice},
 };
 const struct probe_family probes_proc = {probes, ARRAY_SIZE(probes)};

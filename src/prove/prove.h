@@ -50,6 +50,9 @@ struct probe_args {
  */
 enum probe_rules { RULES_DEFAULT, RULES_INNER, RULES_EITHER };
 
+/* Where what it writes goes: to the workspace itself, to layers, or to a new environment's. */
+enum probe_place { PLACE_DIRECT, PLACE_STAGED, PLACE_ENVIRONMENT };
+
 struct probe {
 	const char *id;   /* entry of the catalogue: "F8" */
 	const char *name; /* "F8-proc-root" */
@@ -65,6 +68,12 @@ struct probe {
 	const char *set[4]; /* policy settings it needs, "limits.pids=64" */
 	const char *limit;  /* the limit it tests: "memory", "pids", "disk" */
 	const char *given;  /* bait that it gets as standard input, opened for reading */
+	const char *write;  /* bait that it may write, beside the workspace */
+	enum probe_place place;
+	/* Lays in the current directory, the workspace, what only this probe needs. From outside. */
+	int (*plant)(const char *bait);
+	/* Part of the sentence with which croft may refuse the run: that counts as held. */
+	const char *refusal;
 };
 
 struct probe_family {
@@ -72,7 +81,8 @@ struct probe_family {
 	size_t n;
 };
 extern const struct probe_family probes_files, probes_race, probes_meta, probes_proc, probes_ipc,
-	probes_kernel, probes_privilege, probes_resources, probes_agents;
+	probes_kernel, probes_privilege, probes_resources, probes_names, probes_repository,
+	probes_agents;
 
 /* The families in the order of the catalogue, ended by one with n == 0. */
 extern const struct probe_family *const probe_families[];
@@ -134,8 +144,10 @@ struct prove_cell {
 	const char *tier;
 	const char *const *argv;
 	const char *const *read;
+	const char *const *write;
 	const char *const *deny;
 	const char *const *set;
+	enum probe_place place;
 	int stdin_fd; /* -1: none */
 	int stdout_fd;
 };

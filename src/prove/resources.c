@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,19 +19,23 @@
 #include "base/cleanup.h"
 
 #define FORKS 1024            /* limits.pids=64; RLIMIT_NPROC counts the user's others too */
+#define FORKS_FEW 128         /* limits.pids=8: so many of the user's others may end meanwhile */
 #define MEMORY_B (192u << 20) /* limits.memory=64M */
 #define SCRATCH_B (64u << 20) /* limits.disk=16M */
+#define STAGED 24             /* files of CHUNK_B; limits.disk=4M */
+#define STAGED_WAIT_MS 5000   /* croft counts at least every second */
 #define FILES 300             /* limits.open_files=128 */
 #define CHUNK_B (1u << 20)
 
-static enum probe_result r1_forks(const struct probe_args *a, struct buf *detail)
+static enum probe_result fork_many(
+	const struct probe_args *a, struct buf *detail, int most, int allowed)
 {
 	struct tally t = tally_start(a, detail);
 	int hold[2], made = 0, saved;
 
 	if (pipe2(hold, O_CLOEXEC) < 0)
 		return probe_skip(detail, "no pipe");
-	for (; made < FORKS; made++) {
+	for (; made < most; made++) {
 		pid_t pid = fork();
 
 		if (pid < 0)
@@ -50,8 +55,18 @@ static enum probe_result r1_forks(const struct probe_args *a, struct buf *detail
 	while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
 		;
 	errno = saved;
-	tally_try(&t, made >= FORKS ? 0 : -1, "%d processes where 64 are allowed", made);
+	tally_try(&t, made >= most ? 0 : -1, "%d processes where %d are allowed", made, allowed);
 	return tally_end(&t);
+}
+
+static enum probe_result r1_forks(const struct probe_args *a, struct buf *detail)
+{
+	return fork_many(a, detail, FORKS, 64);
+}
+
+static enum probe_result r1_pids(const struct probe_args *a, struct buf *detail)
+{
+	return fork_many(a, detail, FORKS_FEW, 8);
 }
 
 static long eat(void *arg)
@@ -151,6 +166,36 @@ static enum probe_result r2_scratch(const struct probe_args *a, struct buf *deta
 	return tally_end(&t);
 }
 
+/*
+ * What is staged lies on the host's disk. One file is cut by its size; many are counted, and the
+ * command is ended: until then it waits, because it may write faster than anybody counts.
+ */
+static enum probe_result r2_staged(const struct probe_args *a, struct buf *detail)
+{
+	struct tally t = tally_start(a, detail);
+	cleanup_free char *chunk = malloc(CHUNK_B);
+	int made = 0;
+
+	if (!chunk)
+		return probe_skip(detail, "no memory");
+	memset(chunk, 'x', CHUNK_B);
+	tally_try(&t, probe_in_child(fill, (void *)(uintptr_t) "."), "64 MiB in one file");
+	for (; made < STAGED; made++) {
+		cleanup_fd int fd = -1;
+		char name[32];
+
+		snprintf(name, sizeof(name), "staged%d", made);
+		fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+		if (fd < 0 || write(fd, chunk, CHUNK_B) != CHUNK_B)
+			break;
+	}
+	if (!a->control)
+		poll(NULL, 0, STAGED_WAIT_MS);
+	errno = ENOSPC;
+	tally_try(&t, made >= STAGED ? 0 : -1, "%d MiB staged where 4 are allowed", made);
+	return tally_end(&t);
+}
+
 static enum probe_result r6_descriptors(const struct probe_args *a, struct buf *detail)
 {
 	struct tally t = tally_start(a, detail);
@@ -233,12 +278,16 @@ static enum probe_result r7_daemon(const struct probe_args *a, struct buf *detai
 static const struct probe probes[] = {
 	{"R1", "R1-forks", "start processes without end", PROBE_BOTH, r1_forks,
 		.set = {"limits.pids=64"}, .limit = "pids"},
+	{"R1", "R1-pids", "start more processes than a small limit allows", PROBE_BOTH, r1_pids,
+		.set = {"limits.pids=8"}, .limit = "pids"},
 	{"R2", "R2-memory", "use memory without end", PROBE_BOTH, r2_memory,
 		.set = {"limits.memory=64M"}},
 	{"R2", "R2-memfd", "use memory through files in memory", PROBE_BOTH, r2_memfd,
 		.set = {"limits.memory=64M"}, .limit = "memory"},
 	{"R2", "R2-scratch", "fill private scratch directories", PROBE_BOTH, r2_scratch,
 		.set = {"limits.disk=16M"}, .limit = "disk"},
+	{"R2", "R2-staged", "stage more than the disk limit", PROBE_NAMESPACE, r2_staged,
+		.set = {"limits.disk=4M"}, .limit = "disk", .place = PLACE_STAGED},
 	{"R6", "R6-descriptors", "open files without end", PROBE_BOTH, r6_descriptors,
 		.set = {"limits.open_files=128"}},
 	{"R6", "R6-inotify", "use up the user's inotify instances", PROBE_BOTH, r6_inotify,

@@ -3,10 +3,11 @@
  * prove: every probe in a sandbox of its own, against fresh bait, judged from both sides.
  *
  * Order:   per probe: start the lure -> fork a runner whose HOME, environment, keyring and
- * descriptors hold bait -> the runner executes the probe in a sandbox (or, as control, plainly) ->
- * ask the lure what it saw -> verdict -> let the lure clean up. Failure: a probe that could not be
- * run, crashed or said nothing is FAILED and counts like an escape: what was not shown to hold is
- * not held. One that croft refused to start is SKIPPED.
+ * descriptors hold bait, and which plants what only this probe needs -> the runner executes the probe
+ * in a sandbox (or, as control, plainly) -> ask the lure what it saw -> verdict -> let the lure clean
+ * up. Failure: a probe that could not be run, crashed or said nothing is FAILED and counts like an
+ * escape: what was not shown to hold is not held. One that croft refused to start is SKIPPED, unless
+ * that very refusal is what the probe expects.
  */
 #include "prove/prove.h"
 
@@ -172,8 +173,8 @@ static long lay_key(const struct prove *p)
 
 static void lay_environment(const struct prove *p)
 {
-	static const char *const gone[] = {"XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME",
-		"DBUS_SESSION_BUS_ADDRESS", "CROFT_POLICY"};
+	static const char *const gone[] = {
+		"XDG_CONFIG_HOME", "XDG_CACHE_HOME", "DBUS_SESSION_BUS_ADDRESS", "CROFT_POLICY"};
 	char path[512];
 	int fd;
 
@@ -185,6 +186,9 @@ static void lay_environment(const struct prove *p)
 	setenv("XDG_RUNTIME_DIR", path, 1);
 	snprintf(path, sizeof(path), "%s/state", p->dir);
 	setenv("XDG_STATE_HOME", path, 1);
+	/* Environments that are copies: not in HOME, which is watched. */
+	snprintf(path, sizeof(path), "%s/data", p->dir);
+	setenv("XDG_DATA_HOME", path, 1);
 	snprintf(path, sizeof(path), "%s/run/agent.sock", p->dir);
 	setenv("SSH_AUTH_SOCK", path, 1);
 	setenv("CROFT_BAIT_SECRET", p->token, 1);
@@ -223,9 +227,10 @@ static bool terminate(struct strlist *l, const char *ret[], size_t max)
 static void runner(struct prove *p, const struct probe *probe, bool inner, int out, int why_fd)
 {
 	const char *argv[LURE_LINES_MAX + 16], *read_list[8], *deny[16], *set[SET_MAX];
+	const char *write_list[2] = {NULL};
 	struct strlist args = STRLIST_INIT(LURE_LINES_MAX + 8), rd = STRLIST_INIT(7),
 		       dn = STRLIST_INIT(15);
-	char text[4200], work[512], why[1024] = "";
+	char text[4200], work[512], write_path[512], why[1024] = "";
 	struct prove_cell cell;
 	size_t sets = 0;
 	int rc, given = -1;
@@ -263,6 +268,12 @@ static void runner(struct prove *p, const struct probe *probe, bool inner, int o
 		if (given < 0)
 			_exit(125);
 	}
+	if (probe->write) {
+		snprintf(write_path, sizeof(write_path), "%s/%s", p->dir, probe->write);
+		write_list[0] = write_path;
+	}
+	if (probe->plant && probe->plant(p->dir) < 0)
+		_exit(125);
 	if (p->control) {
 		if (given >= 0)
 			dup2(given, STDIN_FILENO);
@@ -274,8 +285,10 @@ static void runner(struct prove *p, const struct probe *probe, bool inner, int o
 		.tier = p->o->tier,
 		.argv = argv,
 		.read = read_list,
+		.write = write_list,
 		.deny = deny,
 		.set = set,
+		.place = probe->place,
 		.stdin_fd = given,
 		.stdout_fd = out};
 	rc = p->o->execute(p->o->arg, &cell, why, sizeof(why));
@@ -359,6 +372,12 @@ static enum probe_result inside_result(int status, const struct probe *probe, st
 	}
 	if (code == 126) {
 		buf_addf(detail, "refused to run: %s", buf_str(why));
+		return probe->refusal && strstr(buf_str(why), probe->refusal) ? PROBE_HELD
+									      : PROBE_SKIPPED;
+	}
+	/* Environments need git: where there is none, there is nothing to attack. */
+	if (probe->place == PLACE_ENVIRONMENT && strstr(buf_str(why), "there is no git")) {
+		buf_adds(detail, "git is not installed");
 		return PROBE_SKIPPED;
 	}
 	/* Out of memory the kernel may choose the probe itself. */
