@@ -256,6 +256,8 @@ static int changes_in(
 	*e = ERR_INIT;
 	s.start = own ? own : v->base.trees;
 	s.ignore_tree = v->base.tree;
+	if (how == HOW_ALL) /* to review or to land; a look has no time to list the checkout */
+		s.checkout = v->workspace;
 	return v->kind == ENV_COPY ? scan_copied(v, &s, ret, e) : scan_env(v, &s, ret, e);
 }
 

@@ -66,7 +66,7 @@ static void record(struct network *n, const char *host, uint32_t port, const cha
 {
 	struct gateway_msg m = {.type = GATEWAY_DENIAL, .port = port, .count = count};
 
-	snprintf(m.host, sizeof(m.host), "%s", host);
+	snprintf(m.host, sizeof(m.host), "%.*s", (int)sizeof(m.host) - 1, host);
 	snprintf(m.method, sizeof(m.method), "%s", method);
 	snprintf(m.text, sizeof(m.text), "%s", why);
 	snprintf(m.fix, sizeof(m.fix), "%s", fix);

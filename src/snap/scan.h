@@ -24,9 +24,11 @@ struct scan {
 	size_t layers_n;
 	const struct treemap *start; /* NULL: the start state is the live directory */
 	int live_fd;                 /* then: that directory, else -1 */
-	const char *ignore_tree;     /* a checkout whose .gitignore files count; NULL: none */
-	struct git_store *store;     /* where blobs go; objects_fd -1: only named */
-	int cache_fd;                /* directory of the stat cache, or -1 */
+	/* The user's directory, not the start, whose symlinks count for what runs; NULL: none. */
+	const char *checkout;
+	const char *ignore_tree; /* a checkout whose .gitignore files count; NULL: none */
+	struct git_store *store; /* where blobs go; objects_fd -1: only named */
+	int cache_fd;            /* directory of the stat cache, or -1 */
 	const char *cache_name;
 	uint64_t name_max_b; /* to be read in all, the rest is changes.unnamed; 0: no bound */
 	bool part;           /* then: a tree of what was read, to look at; never to be landed */

@@ -2,14 +2,15 @@
 /*
  * Symlinks by which a file runs under another name: ".vscode -> conf" makes conf/tasks.json run.
  *
- * Order:   all symlinks of the start and of the layers are listed by path. Those whose name, or what may
- *          be below it, runs give an alias: what they lead to is also there. A symlink on the way to
- *          the place, or below it, leads on: it gives another alias, until there are no new ones.
+ * Order:   all symlinks of the start, of the layers and of the checkout, where what is staged would land, are
+ *          listed by path. Those whose name, or what may be below it, runs give an alias: what they lead to
+ *          is also there. A symlink on the way to the place, or below it, leads on: it gives another alias,
+ *          until there are no new ones.
  * Trust:   symlinks of the start count although they are gone at the end, because what lands may be a
  *          part of what was changed. Targets are followed by name only, never by opening them. More
  *          than ALIASES_MAX are not followed: then everything counts as running.
- * Limits:  of a live directory LIVE_MAX entries are looked at, those near the top first, on one file
- *          system; nothing below a .git.
+ * Limits:  of a live directory, and of a checkout, LIVE_MAX entries are looked at, those near the top
+ *          first, on one file system; nothing below a .git.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -37,9 +38,11 @@ struct links {
 	struct link *v;
 	size_t n, cap;
 	struct git_reader *reader;
+	int checkout; /* or -1 */
 	/* while listing */
 	struct strlist dirs;
 	const char *dir;
+	int root; /* of a live directory */
 };
 
 static void links_done(struct links *l)
@@ -48,6 +51,7 @@ static void links_done(struct links *l)
 		free(l->v[i].path);
 	free(l->v);
 	git_reader_close(l->reader);
+	close_fd(&l->checkout);
 	strlist_done(&l->dirs);
 }
 #define cleanup_links __attribute__((cleanup(links_done)))
@@ -130,25 +134,26 @@ static int live_entry(struct links *l, int fd, const struct dirent *de)
 		return 0;
 	path = path_join(l->dir, de->d_name);
 	if (path && type == DT_LNK)
-		return add_link(l, path, &none, l->w->s->live_fd);
+		return add_link(l, path, &none, l->root);
 	fine = path && (strlen(path) > CHANGE_PATH_MAX || strlist_add(&l->dirs, path));
 	free(path);
 	return fine ? 0 : walk_no_memory(l->w);
 }
 
-static int list_live(struct links *l)
+static int list_live(struct links *l, int root)
 {
 	size_t seen = 0;
 	struct stat top, st;
 	int r = strlist_add(&l->dirs, "") ? 0 : walk_no_memory(l->w);
 
-	if (fstat(l->w->s->live_fd, &top) < 0)
+	l->root = root;
+	if (fstat(root, &top) < 0)
 		return walk_fail(l->w, errno, "read", "");
 	for (size_t i = 0; r == 0 && i < l->dirs.n && seen < LIVE_MAX; i++) {
 		cleanup_dir DIR *d = NULL;
 		struct dirent *de;
-		int fd = path_open(l->w->s->live_fd, *l->dirs.v[i] ? l->dirs.v[i] : ".",
-			O_RDONLY | O_DIRECTORY, PATH_NO_SYMLINKS | PATH_BENEATH);
+		int fd = path_open(root, *l->dirs.v[i] ? l->dirs.v[i] : ".", O_RDONLY | O_DIRECTORY,
+			PATH_NO_SYMLINKS | PATH_BENEATH);
 
 		if (fd < 0 || fstat(fd, &st) < 0 || st.st_dev != top.st_dev ||
 			!(d = fdopendir(fd))) {
@@ -160,6 +165,16 @@ static int list_live(struct links *l)
 			r = live_entry(l, fd, de);
 	}
 	return r;
+}
+
+static int list_checkout(struct links *l)
+{
+	const char *path = l->w->s->checkout;
+
+	l->checkout = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (l->checkout < 0) /* gone: nothing lands there, either */
+		return errno == ENOENT ? 0 : walk_fail(l->w, errno, "open", path);
+	return list_live(l, l->checkout);
 }
 
 static int list_staged(struct links *l)
@@ -340,13 +355,16 @@ static int follow_below(struct links *l, struct aliases *a, const char *real, co
 
 int aliases_find(struct walk *w, struct aliases *ret)
 {
-	cleanup_links struct links l = {.w = w, .dirs = STRLIST_INIT(CHANGES_MAX)};
+	cleanup_links struct links l = {
+		.w = w, .dirs = STRLIST_INIT(CHANGES_MAX), .checkout = -1, .root = -1};
 	int r = 0;
 
 	if (w->s->start)
 		r = list_tree(&l);
 	else if (start_is_live(w))
-		r = list_live(&l);
+		r = list_live(&l, w->s->live_fd);
+	if (r == 0 && w->s->checkout)
+		r = list_checkout(&l);
 	if (r == 0)
 		r = list_staged(&l);
 	if (r == 0 && l.n)

@@ -181,6 +181,29 @@ def normal(p):
     check(p.read(APART) == COMPOSED + "\n" and not os.path.lexists(p.path(COMPOSED)), "the new name did not land")
 
 
+@probe("G16-host-links")
+def host_links(p):
+    """By a symlink that only the user's checkout has, made after the environment, another name runs."""
+    s = Steps(p)
+    change = "mkdir -p conf/deep; echo evil > conf/pre-push; echo evil > conf/deep/x; echo text > plain.txt"
+    one, two = s.env(change.replace("pre-push", "other")), s.env(change)
+    three = s.env("mkdir conf; echo evil > conf/post-merge; echo text > third.txt")
+    s.croft("apply", one)  # control: without the symlink it lands
+    p.write(".git/info/exclude", ".husky\nlink\n")
+    os.symlink("conf", p.path("link"))
+    os.symlink(p.path("link"), p.path(".husky"))
+    s.refuses("apply", two, what="would run on this machine")
+    s.refuses("apply", two, "--squash", "-m", "words", what="would run on this machine")
+    check(not os.path.lexists(p.path("conf/pre-push")), "it landed")
+    s.croft("review", three, "--accept-all")
+    s.croft("apply", three)
+    check(p.read("third.txt") == "text\n", "what was accepted did not land")
+    check(not os.path.lexists(p.path("conf/post-merge")), "accepting all takes what runs")
+    os.unlink(p.path("link"))  # control: a symlink that leads nowhere marks nothing
+    s.croft("apply", two)
+    check(p.read("conf/pre-push") == "evil\n", "it did not land")
+
+
 @probe("G16-filters")
 def filters(p):
     """A file that a filter converts lands as it is, and that is told."""

@@ -33,7 +33,7 @@ static int arm(
 {
 	static const struct timespec armed[2] = {
 		{.tv_sec = TRAP_ARMED_S}, {.tv_sec = TRAP_ARMED_S}};
-	char target[sizeof(TRAP_SHUT_DIR) + TRAP_NAME_MAX];
+	char target[sizeof(TRAP_SHUT_DIR) + TRAP_NAME_MAX + sizeof(".d")];
 
 	snprintf(target, sizeof(target), "%s/%s%s", dir, name, suffix);
 	if (symlinkat(target, s->traps, name) < 0 ||

@@ -353,14 +353,13 @@ TEST(a_policy_that_no_longer_allows_it_ends_it)
 }
 
 /* What was carried as it was sent is judged by the new policy as that reads it, or not at all. */
-static bool goes_on(const char *path)
+static void goes_on(const char *path, bool *ret)
 {
 	static const char other[] = "version: 1\nnetwork:\n  allow:\n"
 				    "    - {host: raw.example, ports: [80], paths: [/a/**]}\n";
 	struct net_policy *narrower = NULL;
 	struct err e = ERR_INIT;
 	char text[256];
-	bool still;
 
 	WORLD("raw.example");
 	snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: raw.example\r\n\r\n", path);
@@ -369,20 +368,23 @@ static bool goes_on(const char *path)
 	CHECK(strstr(server_got(0), path));
 	CHECK(world.flow.still(&world.flow, world.gen.policy));
 	CHECK_INT(policy_network_parse(&narrower, other, sizeof(other) - 1, &e), 0);
-	still = world.flow.still(&world.flow, narrower);
+	*ret = world.flow.still(&world.flow, narrower);
 	policy_network_free(narrower);
-	return still;
 }
 
 TEST(a_policy_with_paths_does_not_judge_what_it_would_read_otherwise)
 {
-	CHECK(goes_on("/a/b?x=1"));
-	CHECK(!goes_on("/b"));
-	CHECK(!goes_on("/a/../b"));
-	CHECK(!goes_on("/a/%2e%2e/b"));
-	CHECK(!goes_on("/a/..%2Fb"));
-	CHECK(!goes_on("/a//b"));
-	CHECK(!goes_on("/a/%62"));
+	static const char *const others[] = {
+		"/b", "/a/../b", "/a/%2e%2e/b", "/a/..%2Fb", "/a//b", "/a/%62"};
+	bool still = false;
+
+	goes_on("/a/b?x=1", &still);
+	CHECK(still);
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		still = true;
+		goes_on(others[i], &still);
+		CHECK(!still);
+	}
 }
 
 /* ---- Git ---- */
