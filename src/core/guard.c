@@ -3,11 +3,13 @@
 #include "core/guard.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/inotify.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,11 +17,8 @@
 #include "os/forced.h"
 #include "os/seccomp.h"
 
-/* A name is replaced by going first. One that must stay absent is made. */
-#define GONE (IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE | IN_DELETE_SELF | IN_MOVE_SELF)
-#define MADE (GONE | IN_CREATE)
-/* So is a directory further up, with all that is in it. */
-#define GONE_ABOVE (IN_MOVE_SELF | IN_DELETE_SELF)
+/* Names that go, come or change: a move from another directory is a creation here. */
+#define CHANGES (DN_CREATE | DN_DELETE | DN_RENAME | DN_MULTISHOT)
 
 /* A broker that sees every open refuses by name what is denied. */
 static bool reads_judged(const struct plan *p)
@@ -55,9 +54,32 @@ static size_t root_len(const struct policy *p, const char *path)
 	return len;
 }
 
+static bool is_watched(const struct guard *g, const struct stat *st)
+{
+	for (size_t i = 0; i < g->dirs_n; i++)
+		if (g->dirs[i].dev == st->st_dev && g->dirs[i].ino == st->st_ino)
+			return true;
+	return false;
+}
+
+static bool watch_dir(struct guard *g, const char *dir)
+{
+	cleanup_fd int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return false;
+	if (is_watched(g, &st))
+		return true;
+	if (g->dirs_n == GUARD_DIRS_MAX || fcntl(fd, F_NOTIFY, CHANGES) < 0)
+		return false;
+	g->dirs[g->dirs_n++] = (struct guard_dir){take_fd(&fd), st.st_dev, st.st_ino};
+	return true;
+}
+
 /*
- * Watch the nearest directory above that is there, since what is missing would appear in it, and for being
- * moved those above it.
+ * Watch the nearest directory above that is there, since what is missing would appear in it, and those
+ * above it up to the tree that shows it: each tells when the next one is moved.
  */
 static bool watch(struct guard *g, const struct guard_name *x)
 {
@@ -68,12 +90,11 @@ static bool watch(struct guard *g, const struct guard_name *x)
 		return false;
 	for (char *slash; (slash = strrchr(dir, '/'));) {
 		bool last = slash == dir;
-		uint32_t what = found ? GONE_ABOVE : x->ino ? GONE : MADE;
 
 		slash[last] = '\0';
-		if (found && strlen(dir) <= x->root_len)
+		if (found && strlen(dir) < x->root_len)
 			break;
-		if (inotify_add_watch(g->fd, dir, IN_ONLYDIR | IN_MASK_ADD | what) >= 0)
+		if (watch_dir(g, dir))
 			found = true;
 		else if (found || x->ino || (errno != ENOENT && errno != ENOTDIR))
 			return false;
@@ -96,6 +117,7 @@ static int add(struct guard *g, const struct plan *p, const char *path, dev_t de
 
 int guard_open(struct guard *g, const struct plan *p, struct err *e)
 {
+	sigset_t set;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < p->n; i++)
@@ -107,15 +129,28 @@ int guard_open(struct guard *g, const struct plan *p, struct err *e)
 		return err_set(e, -r, "watch what is protected");
 	if (!g->n)
 		return 0;
-	g->fd = forced_fail("inotify") ? -1 : inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	sigemptyset(&set);
+	sigaddset(&set, SIGIO);
+	g->fd = forced_fail("dnotify") ? -1 : signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
 	g->unwatched = g->fd < 0;
 	for (size_t i = 0; i < g->n && !g->unwatched; i++)
 		g->unwatched = !watch(g, &g->v[i]);
 	return 0;
 }
 
+static void take_signals(struct guard *g)
+{
+	struct signalfd_siginfo si;
+
+	while (g->fd >= 0 && read(g->fd, &si, sizeof(si)) > 0)
+		;
+}
+
 void guard_done(struct guard *g)
 {
+	for (size_t i = 0; i < g->dirs_n; i++)
+		close_fd(&g->dirs[i].fd);
+	take_signals(g); /* none may be left for when it is not blocked any more */
 	close_fd(&g->fd);
 	free(g->v);
 	*g = GUARD_INIT;
@@ -123,10 +158,7 @@ void guard_done(struct guard *g)
 
 void guard_drain(struct guard *g)
 {
-	char events[8192];
-
-	while (g->fd >= 0 && read(g->fd, events, sizeof(events)) > 0)
-		;
+	take_signals(g);
 	/* A directory on the way to an absent name may have appeared. */
 	for (size_t i = 0; g->fd >= 0 && i < g->n; i++)
 		if (!g->v[i].ino && !watch(g, &g->v[i]))

@@ -6,6 +6,8 @@
  *          on the host renames or removes that entry, and makes another of the same name, the new one has
  *          no mount: what was denied can be read, what was read-only can be written. Where a broker judges
  *          by name this does not matter; elsewhere the supervisor watches, and ends the run.
+ * Means:   dnotify, whose signal is SIGIO (blocked by signals_take()). Closing an inotify descriptor waits
+ *          for the kernel's grace period, some 15 ms at the end of every run; this does not.
  * Order:   watches are placed before GO, then everything is compared with what the plan saw; each event
  *          compares again, and so does the end.
  * Limits:  between the host's change and the kill there is a window, of some ten microseconds when the
@@ -29,10 +31,20 @@ struct guard_name {
 	ino_t ino; /* 0: it must stay absent */
 };
 
+#define GUARD_DIRS_MAX 128
+
+struct guard_dir {
+	int fd; /* keeps the watch */
+	dev_t dev;
+	ino_t ino;
+};
+
 struct guard {
-	int fd; /* inotify; -1: there is nothing to watch, or it cannot be watched */
+	int fd; /* tells of SIGIO; -1: there is nothing to watch, or it cannot be watched */
 	struct guard_name *v;
 	size_t n;
+	struct guard_dir dirs[GUARD_DIRS_MAX];
+	size_t dirs_n;
 	bool unwatched; /* only compared before and after */
 };
 

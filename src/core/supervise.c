@@ -601,7 +601,7 @@ static void loop_once(struct loop *l)
 
 int signals_take(struct signals *s, struct err *e)
 {
-	sigset_t set;
+	sigset_t set, blocked;
 
 	sigemptyset(&set);
 	for (size_t i = 0; i < ARRAY_SIZE(handled); i++) {
@@ -612,7 +612,9 @@ int signals_take(struct signals *s, struct err *e)
 			continue;
 		sigaddset(&set, handled[i]);
 	}
-	sigprocmask(SIG_BLOCK, &set, &s->old);
+	blocked = set;
+	sigaddset(&blocked, SIGIO); /* the guard's, read by itself */
+	sigprocmask(SIG_BLOCK, &blocked, &s->old);
 	s->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (s->fd >= 0)
 		return 0;

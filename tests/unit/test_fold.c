@@ -131,7 +131,7 @@ TEST(many_marks_are_put_in_order)
 TEST(a_list_has_twins_side_by_side)
 {
 	static const char *const names[] = {
-		"z", "caf\xc3\xa9", "Readme", "a", "CAFE" ACUTE, "README", "cafe"};
+		"z", "caf\xc3\xa9", "Readme", "a", ("CAFE" ACUTE), "README", "cafe"};
 	cleanup_fold_list struct fold_list l = {0};
 	char order[64] = "";
 
