@@ -71,7 +71,11 @@ static bool watch_dir(struct guard *g, const char *dir)
 		return false;
 	if (is_watched(g, &st))
 		return true;
-	if (g->dirs_n == GUARD_DIRS_MAX || fcntl(fd, F_NOTIFY, CHANGES) < 0)
+	if (g->dirs_n == GUARD_DIRS_MAX) {
+		errno = EMFILE; /* and not that it is missing: the next one up does not stand in for it */
+		return false;
+	}
+	if (fcntl(fd, F_NOTIFY, CHANGES) < 0)
 		return false;
 	g->dirs[g->dirs_n++] = (struct guard_dir){take_fd(&fd), st.st_dev, st.st_ino};
 	return true;
