@@ -47,6 +47,19 @@ def staged_argv(site, command):
 	return [site.croft, "run", "--json", "/dev/null", "--tier", "namespace", "--", *command]
 
 
+def typed_argv(site, command, *options):
+	"""Nothing but what has to be typed."""
+	return [site.croft, "run", *options, "--", *command]
+
+
+def bare_bwrap_argv(site, command, workspace=None):
+	"""bubblewrap as people type it: the usual few binds, every namespace, and nothing croft adds to that."""
+	ws = workspace or site.workspace
+	return [need("bwrap"), "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib",
+			"--symlink", "usr/lib64", "/lib64", "--ro-bind", "/etc", "/etc", "--proc", "/proc", "--dev", "/dev",
+			"--tmpfs", "/tmp", "--bind", ws, ws, "--unshare-all", "--die-with-parent", *command]
+
+
 def croft_argv(site, command, *options):
 	# The receipt is asked for as JSON, so that its making is measured whether or not it would be kept.
 	return [site.croft, "run", "--direct", "--json", "/dev/null", *options, "--", *command]
@@ -192,6 +205,9 @@ RIVALS = {
 	"croft namespace": lambda s, c: croft_argv(s, c, "--tier", "namespace"),
 	"croft process": lambda s, c: croft_argv(s, c, "--tier", "process"),
 	"croft staged": staged_argv,
+	"croft run": typed_argv,
+	"croft run --direct": lambda s, c: typed_argv(s, c, "--direct"),
+	"bare bwrap": bare_bwrap_argv,
 	"bwrap": bwrap_argv,
 	"firejail": firejail_argv,
 	"srt": srt_argv,

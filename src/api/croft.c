@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* libcroft: handles, environments, execution. Policy and questions are in files of their own. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "api/internal.h"
+#include "api/api_impl.h"
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "core/env_exec.h"
-#include "core/learn.h"
-#include "core/run.h"
-#include "core/state.h"
+#include "env/env_exec.h"
+#include "learn/learn.h"
+#include "session/run/receipt_kept.h"
+#include "session/run/whereis.h"
+#include "session/run/run.h"
+#include "session/config/state.h"
+#include "os/heap.h"
 #include "os/starter.h"
 
 extern char **environ;
@@ -29,6 +33,10 @@ struct croft *croft_new(void)
 
 void croft_free(struct croft *c)
 {
+	if (c && c->seen) {
+		free(c->seen);
+		close(c->seen_fd);
+	}
 	free(c);
 }
 
@@ -40,6 +48,54 @@ const char *croft_error(const struct croft *c)
 int croft_error_exit(const struct croft *c)
 {
 	return err_exit_code(&c->err);
+}
+
+#define SAME(A, B) _Static_assert((int)CROFT_REASON_##A == (int)ERR_WHY_##B, "a reason is one number")
+SAME(NONE, NONE);
+SAME(FAILED, FAILED);
+SAME(INVALID, INVALID);
+SAME(REFUSED, REFUSED);
+SAME(NO_COMMAND, NO_COMMAND);
+SAME(NOT_EXECUTABLE, NOT_EXECUTABLE);
+SAME(UNENFORCEABLE, UNENFORCEABLE);
+SAME(UNTRUSTED, UNTRUSTED);
+SAME(NO_ENVIRONMENT, NO_ENVIRONMENT);
+SAME(EXISTS, EXISTS);
+SAME(IN_USE, IN_USE);
+SAME(UP, UP);
+SAME(NOT_UP, NOT_UP);
+SAME(OTHER_VERSION, OTHER_VERSION);
+SAME(NOT_YOURS, NOT_YOURS);
+SAME(OTHER_BOUNDARY, OTHER_BOUNDARY);
+SAME(PAUSED, PAUSED);
+SAME(ENDING, ENDING);
+SAME(NO_PROCESS, NO_PROCESS);
+SAME(LIMIT, LIMIT);
+SAME(ENDED, ENDED);
+SAME(TIMED_OUT, TIMED_OUT);
+SAME(NO_MEMORY, NO_MEMORY);
+SAME(NO_SPACE, NO_SPACE);
+SAME(CONFLICT, CONFLICT);
+SAME(NUM, NUM);
+
+enum croft_reason croft_error_reason(const struct croft *c)
+{
+	return (enum croft_reason)err_reason(&c->err);
+}
+
+const char *croft_reason_name(enum croft_reason why)
+{
+	return err_reason_name((enum err_reason)why);
+}
+
+int croft_reason_exit(enum croft_reason why)
+{
+	return err_reason_exit((enum err_reason)why);
+}
+
+const char *croft_version(void)
+{
+	return CROFT_VERSION;
 }
 
 int api_give(struct croft *c, int r, struct buf *text, char **ret)
@@ -149,6 +205,7 @@ static struct run_request request_of(const struct croft_env *e, const char *cons
 		.stdio = {-1, -1, -1},
 		.discard = e->options.discard,
 		.allow_degraded = e->options.allow_degraded,
+		.stem = e->options.stem,
 	};
 }
 
@@ -156,7 +213,7 @@ static struct run_request request_of(const struct croft_env *e, const char *cons
 static bool stages(const struct croft_env *e)
 {
 	return e->options.staged ||
-	       (e->options.prefer_staged && e->policy->policy.tier != TIER_PROCESS);
+	       (e->options.prefer_staged && engine_tier_can(e->policy->policy.tier, ENGINE_STAGE));
 }
 
 int croft_env_plan(struct croft_env *e, const char *const *argv, enum croft_format f, char **ret)
@@ -199,20 +256,6 @@ int croft_env_plan(struct croft_env *e, const char *const *argv, enum croft_form
 	return *ret ? 0 : err_set(&e->croft->err, ENOMEM, "print the plan");
 }
 
-/* Runs with something to ask about are kept for `croft why`. Failing to keep one is not fatal. */
-static void remember(struct croft_env *e, struct receipt *r)
-{
-	cleanup_buf struct buf b = BUF_INIT(RECEIPT_JSON_MAX);
-	struct err ignored = ERR_INIT;
-
-	if (!r->record.denials_n && !r->limits_hit.n && !r->network.denials_n && !r->planted.n &&
-		r->network.state <= NETWORK_IDLE)
-		return;
-	receipt_json(r, &b, true);
-	if (!b.failed && state_save_run(e->policy->home, r->id, buf_str(&b), b.len, &ignored) < 0)
-		receipt_degrade(r, "croft why will not know this run: %s", ignored.msg);
-}
-
 /* Where the user is, when that is in the workspace; else its top. */
 static const char *cwd_in(const struct env *v, const struct croft_policy *p)
 {
@@ -232,7 +275,7 @@ static int run_staged(struct croft_env *e, struct run_request *q, struct croft_r
 	if (env_state_dir(&state, NULL, &e->croft->err) < 0)
 		return -e->croft->err.errnum;
 	rc = env_run(e->run, q, state, &r->receipt, &e->croft->err);
-	/* Nothing is written in place because staging is not to be had: that is for the user to say. */
+	/* Nothing is written in place because staging is not available: that is for the user to say. */
 	if (rc < 0 && e->croft->err.boundary) {
 		size_t n = strlen(e->croft->err.msg);
 
@@ -263,7 +306,8 @@ static int run_in(struct croft_env *e, struct run_request *q, const struct croft
 		return run_staged(e, q, r);
 	if (e->options.prefer_staged)
 		receipt_degrade(&r->receipt,
-			"changes were made in place: the process tier cannot stage them");
+			"changes were made in place: the %s tier cannot stage them",
+			policy_tier_names[e->policy->policy.tier]);
 	return run_command(&r->receipt, q, &e->croft->err);
 }
 
@@ -294,11 +338,16 @@ static int execute(struct croft_env *e, const char *name, const struct croft_inp
 		return err_set(err, ENOMEM, "start");
 	}
 	rc = run_in(e, &q, in, r);
+	if (rc < 0 && (err->kind == ERR_NOT_FOUND ||
+			      (err->kind == ERR_REFUSED && err->errnum == EACCES)))
+		whereis_explain(err, q.argv[0], q.environ, q.policy);
+	if (rc < 0 && err->kind == ERR_NOT_FOUND && e->named)
+		whereis_uncommitted(err, q.argv[0], q.cwd, e->named->name);
 	if (rc < 0) {
 		croft_receipt_free(r);
 		return rc;
 	}
-	remember(e, &r->receipt);
+	receipt_keep(&r->receipt, e->policy->home, NULL);
 	*ret = r;
 	return 0;
 }
@@ -306,6 +355,11 @@ static int execute(struct croft_env *e, const char *name, const struct croft_inp
 void croft_end_with(int parent)
 {
 	starter_bind(parent);
+}
+
+void croft_ends_soon(bool early)
+{
+	heap_quick(early);
 }
 
 int croft_execute(struct croft_env *e, const char *name, const struct croft_input *in,
@@ -341,14 +395,6 @@ int croft_learn(struct croft_env *e, const struct croft_input *in, enum croft_fo
 	}
 	learn_done(&l);
 	return r;
-}
-
-void croft_receipt_free(struct croft_receipt *r)
-{
-	if (!r)
-		return;
-	receipt_done(&r->receipt);
-	free(r);
 }
 
 int croft_receipt_exit(const struct croft_receipt *r)

@@ -5,28 +5,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/internal.h"
+#include "api/api_impl.h"
 #include "base/cleanup.h"
 #include "base/json.h"
-#include "core/env.h"
-#include "core/env_gc.h"
-#include "core/env_report.h"
-#include "core/env_run.h"
-#include "core/objects.h"
-#include "core/replay.h"
+#include "env/env.h"
+#include "env/env_gc.h"
+#include "show/env_report.h"
+#include "env/env_run.h"
+#include "session/config/objects.h"
+#include "evidence/replay.h"
 #include "engine/engine.h"
 
 #define REPORT_MAX (64u << 20)
 
-/* Can the workspace be staged here, or must it be copied? Asked once, by the policy's tier. */
-static bool needs_copy(const struct croft_policy *p)
+/* Asked once, by the policy's tier. */
+bool api_cannot_stage(const struct croft_policy *p)
 {
-	struct err why = ERR_INIT;
+	if (p->policy.tier != TIER_AUTO || p->policy.threat == THREAT_HOSTILE)
+		return !engine_tier_can(p->policy.tier, ENGINE_STAGE);
+	for (size_t i = 0; i < engine_list_n; i++) {
+		struct err why = ERR_INIT;
 
-	if (p->policy.tier == TIER_PROCESS)
-		return true;
-	return p->policy.tier == TIER_AUTO && p->policy.threat != THREAT_HOSTILE &&
-	       engine_namespace.probe(&why) < 0;
+		if (engine_list[i]->can & ENGINE_STAGE && engine_list[i]->probe(&why) >= 0)
+			return false;
+	}
+	return true;
 }
 
 int croft_env_new(struct croft *c, const char *name, struct croft_policy *p,
@@ -39,7 +42,7 @@ int croft_env_new(struct croft *c, const char *name, struct croft_policy *p,
 		.home = p->home,
 		.from = o->from,
 		.dirty = o->dirty,
-		.copy = needs_copy(p),
+		.copy = api_cannot_stage(p),
 		.args = (char *const *)(uintptr_t)o->args,
 		.args_n = api_count(o->args),
 		.agent = o->agent,
@@ -60,6 +63,8 @@ int croft_env_new(struct croft *c, const char *name, struct croft_policy *p,
 	n.policy_text = buf_str(&text);
 	if (env_create(&v, &n, &c->err) < 0)
 		return -c->err.errnum;
+	for (size_t i = 0; o->copied && v.kind == ENV_COPY && i < v.notes.n; i++)
+		o->copied(o->copied_arg, v.notes.v[i]);
 	if (f == CROFT_JSON)
 		env_report_json(&v, NULL, &b);
 	else
@@ -115,6 +120,8 @@ int croft_env_args(struct croft *c, const char *name, char **ret_directory, char
 			return err_set(&c->err, ENOMEM, "read the environment's options");
 	}
 	*ret_args = args;
+	if (!c->seen && (c->seen = strdup(name)))
+		c->seen_fd = take_fd(&v.dir_fd);
 	return 0;
 }
 
@@ -182,7 +189,7 @@ int croft_env_snapshot(
 
 	c->err = ERR_INIT;
 	env_init(&v);
-	if (env_open(&v, name, ENV_LOCK_WRITE, &c->err) < 0 || env_snapshot(&v, label, &c->err) < 0)
+	if (env_open(&v, name, ENV_LOCK_BESIDE, &c->err) < 0 || env_snapshot(&v, label, &c->err) < 0)
 		return -c->err.errnum;
 	if (f == CROFT_JSON)
 		return told_json(
@@ -216,7 +223,7 @@ int croft_env_fork(
 	c->err = ERR_INIT;
 	env_init(&v);
 	env_init(&n);
-	if (env_open(&v, name, ENV_LOCK_WRITE, &c->err) < 0 || env_fork(&n, &v, fresh, &c->err) < 0)
+	if (env_open(&v, name, ENV_LOCK_BESIDE, &c->err) < 0 || env_fork(&n, &v, fresh, &c->err) < 0)
 		return -c->err.errnum;
 	if (f == CROFT_JSON) {
 		env_report_json(&n, NULL, &b);
@@ -241,7 +248,39 @@ int croft_env_remove(struct croft *c, const char *name, bool force, char **ret)
 	return told(c, &v, &b, ret);
 }
 
-int croft_gc(struct croft *c, bool dry_run, enum croft_format f, char **ret)
+int croft_env_remove_older(
+	struct croft *c, unsigned long long older_ms, bool force, char **ret)
+{
+	cleanup_buf struct buf b = BUF_INIT(REPORT_MAX), names = BUF_INIT(REPORT_MAX);
+	const char *end;
+
+	c->err = ERR_INIT;
+	if (env_report_names(false, &names, &c->err) < 0)
+		return -c->err.errnum;
+	for (const char *p = buf_str(&names); (end = strchr(p, '\n')); p = end + 1) {
+		cleanup_env struct env v;
+		char name[ENV_NAME_MAX + 1];
+		struct err why = ERR_INIT;
+
+		env_init(&v);
+		snprintf(name, sizeof(name), "%.*s", (int)(end - p), p);
+		if (env_open_record(&v, name, &why) < 0 ||
+			(unsigned long long)env_age_s(&v) * 1000 < older_ms)
+			continue;
+		env_done(&v);
+		env_init(&v);
+		if (env_open(&v, name, force ? ENV_LOCK_FORCE : ENV_LOCK_WRITE, &why) < 0 ||
+			env_remove(&v, force, &why) < 0)
+			buf_addf(&b, "kept: %s\n", why.msg);
+		else
+			buf_addf(&b, "environment %s is removed\n", name);
+	}
+	if (!b.len)
+		buf_adds(&b, "no environment of this directory is that old\n");
+	return api_give(c, 0, &b, ret);
+}
+
+int croft_gc(struct croft *c, bool dry_run, bool runs, enum croft_format f, char **ret)
 {
 	cleanup_buf struct buf b = BUF_INIT(REPORT_MAX);
 	cleanup_strlist struct strlist notes = STRLIST_INIT(4096);
@@ -251,7 +290,7 @@ int croft_gc(struct croft *c, bool dry_run, enum croft_format f, char **ret)
 	c->err = ERR_INIT;
 	if (env_run_adopt(&notes, &c->err) < 0)
 		return -c->err.errnum;
-	r = env_gc(&g, dry_run, &c->err);
+	r = env_gc(&g, dry_run, runs, &c->err);
 	if (r == 0)
 		env_report_gc(&g, &notes, dry_run, f == CROFT_JSON, &b);
 	gc_report_done(&g);

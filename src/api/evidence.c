@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libcroft: evidence. Found, judged, shown, sent and fetched; see core/evidence.h. */
-#include "core/evidence.h"
+/* libcroft: evidence. Found, judged, shown, sent and fetched; see evidence/evidence.h. */
+#include "evidence/evidence.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "api/internal.h"
+#include "api/api_impl.h"
 #include "base/cleanup.h"
 
 #define REPORT_MAX_B (256u << 20)
@@ -21,6 +21,20 @@ int croft_evidence_show(struct croft *c, const char *name, unsigned long long ev
 	r = evidence_find(&v, name, &c->err);
 	if (r == 0)
 		r = evidence_show(&v, event, f == CROFT_JSON, &b, &c->err);
+	return api_give(c, r, &b, ret);
+}
+
+int croft_evidence_show_entry(struct croft *c, const char *name, unsigned long long event,
+	unsigned long long entry, enum croft_format f, char **ret)
+{
+	cleanup_buf struct buf b = BUF_INIT(REPORT_MAX_B);
+	cleanup_evidence struct evidence v = {0};
+	int r;
+
+	c->err = ERR_INIT;
+	r = evidence_find(&v, name, &c->err);
+	if (r == 0)
+		r = evidence_show_entry(&v, event, entry, f == CROFT_JSON, &b, &c->err);
 	return api_give(c, r, &b, ret);
 }
 

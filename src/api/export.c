@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/internal.h"
+#include "api/api_impl.h"
 #include "base/cleanup.h"
-#include "core/export.h"
-#include "core/gate.h"
-#include "core/replay.h"
+#include "evidence/export.h"
+#include "evidence/gate.h"
+#include "evidence/replay.h"
 #include "os/path.h"
 
 #define REPORT_MAX (256u << 20)

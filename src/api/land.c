@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/internal.h"
+#include "api/api_impl.h"
 #include "base/cleanup.h"
 #include "base/json.h"
-#include "core/land.h"
+#include "land/land.h"
 
 #define REPORT_MAX_B (1u << 30)
 #define PATHS_SHOWN 20u
@@ -21,17 +21,17 @@ static_assert((int)CROFT_LAND_WORKTREE == (int)LAND_WORKTREE &&
 
 static const char *const how_names[LAND_HOW_NUM] = {"worktree", "commit", "squash", "patch"};
 
-struct report {
+struct land_report {
 	const struct env *v;
 	const struct land_result *r;
 	const char *verb, *branch;
 	enum land_how how;
-	bool dry_run;
+	bool dry_run, shown;
 };
 
 /* ---- JSON ---- */
 
-static void report_json(const struct report *p, struct buf *out)
+static void report_json(const struct land_report *p, struct buf *out)
 {
 	const struct land_result *r = p->r;
 	struct json w;
@@ -84,7 +84,7 @@ static void show_paths(struct buf *out, const struct strlist *paths, const struc
 		buf_addf(out, "  and %zu more\n", paths->n - PATHS_SHOWN);
 }
 
-static void show_where(const struct report *p, struct buf *out)
+static void show_where(const struct land_report *p, struct buf *out)
 {
 	const struct land_result *r = p->r;
 
@@ -104,11 +104,29 @@ static void show_where(const struct report *p, struct buf *out)
 	buf_addc(out, '\n');
 }
 
-static void report_text(const struct report *p, struct buf *out)
+/* Content is a sandbox's: on a terminal it must not act. Lines and tabs stay. */
+static void show_patch(const struct buf *patch, struct buf *out)
+{
+	const char *p = buf_str(patch);
+
+	for (size_t at = 0, n; at < patch->len; at += n) {
+		for (n = 0; at + n < patch->len && p[at + n] != '\n' && p[at + n] != '\t';)
+			n++;
+		str_show_text(out, p + at, n);
+		if (at + n < patch->len)
+			buf_addc(out, p[at + n++]);
+	}
+}
+
+static void report_text(const struct land_report *p, struct buf *out)
 {
 	const struct land_result *r = p->r;
 
 	show_lines(out, &p->v->notes);
+	if (p->how == LAND_PATCH && p->shown) {
+		show_patch(&r->patch, out);
+		return;
+	}
 	if (p->how == LAND_PATCH) {
 		buf_add(out, buf_str(&r->patch), r->patch.len);
 		return;
@@ -134,7 +152,8 @@ static void report_text(const struct report *p, struct buf *out)
 			p->v->name, p->v->name);
 }
 
-static int give_report(struct croft *c, const struct report *p, enum croft_format f, char **ret)
+static int give_report(
+	struct croft *c, const struct land_report *p, enum croft_format f, char **ret)
 {
 	cleanup_buf struct buf out = BUF_INIT(REPORT_MAX_B);
 
@@ -183,7 +202,7 @@ int croft_apply(struct croft *c, const char *name, const struct croft_apply_opti
 	*ret = NULL;
 	env_init(&v);
 	rc = env_open(
-		&v, name, o->how == CROFT_LAND_PATCH ? ENV_LOCK_READ : ENV_LOCK_WRITE, &c->err);
+		&v, name, o->how == CROFT_LAND_PATCH ? ENV_LOCK_READ : ENV_LOCK_BESIDE, &c->err);
 	if (rc < 0)
 		return rc;
 	v.progress = c->progress;
@@ -192,12 +211,13 @@ int croft_apply(struct croft *c, const char *name, const struct croft_apply_opti
 	if (rc < 0) {
 		give_notes(&r, ret);
 	} else {
-		const struct report p = {.v = &v,
+		const struct land_report p = {.v = &v,
 			.r = &r,
 			.verb = "apply",
 			.branch = o->branch,
 			.how = o->branch && q.how == LAND_WORKTREE ? LAND_SQUASH : q.how,
-			.dry_run = o->dry_run};
+			.dry_run = o->dry_run,
+			.shown = o->shown};
 
 		rc = give_report(c, &p, f, ret);
 	}
@@ -223,7 +243,7 @@ int croft_revert(struct croft *c, const char *name, bool commit, enum croft_form
 	if (rc < 0) {
 		give_notes(&r, ret);
 	} else {
-		const struct report p = {.v = &v,
+		const struct land_report p = {.v = &v,
 			.r = &r,
 			.verb = "revert",
 			.how = oid_is_none(&r.commit) ? LAND_WORKTREE : LAND_SQUASH};
@@ -255,7 +275,7 @@ int croft_discard(struct croft *c, const char *name, bool undo, char **ret)
 		buf_addf(&out,
 			"discarded what was staged in %s; for %d days croft discard %s --undo "
 			"brings it back\n",
-			v.name, LAND_UNDO_DAYS, v.name);
+			v.name, ENV_UNDO_DAYS, v.name);
 	*ret = buf_take(&out);
 	return *ret ? 0 : err_set(&c->err, ENOMEM, "report");
 }

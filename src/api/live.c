@@ -3,10 +3,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "api/internal.h"
+#include "api/api_impl.h"
 #include "base/cleanup.h"
-#include "core/layers.h"
-#include "core/live.h"
+#include "session/config/layers.h"
+#include "session/net/live.h"
 
 int croft_pending(struct croft *c, enum croft_format f, char **ret)
 {

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "api/internal.h"
+#include "api/api_impl.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "os/path.h"
@@ -35,11 +35,18 @@ static bool within(const char *dir, const char *path)
 	return strncmp(dir, path, n) == 0 && (path[n] == '/' || !path[n]);
 }
 
+/* May a sandbox have made what lies in this directory? Without a policy: nobody knows. */
+static bool planted(const struct croft_policy *p, const char *dir)
+{
+	return !p || within(p->workspace, dir) ||
+	       policy_access(&p->policy, dir, NULL) == ACCESS_WRITE;
+}
+
 /*
- * Open a directory by an absolute path, following symlinks except those that lie in the workspace.
- * Each is expanded here, one at a time, so that no chain of them can lead through it unseen.
+ * Open a directory by an absolute path, following symlinks except those that a sandbox may have made.
+ * Each is expanded here, one at a time, so that no chain of them can lead through one unseen.
  */
-static int open_dir_safely(const char *path, const char *workspace)
+static int open_dir_safely(const char *path, const struct croft_policy *policy)
 {
 	cleanup_fd int cur = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	char rest[2 * PATH_MAX], here[PATH_MAX], target[PATH_MAX], name[NAME_MAX + 1];
@@ -72,7 +79,7 @@ static int open_dir_safely(const char *path, const char *workspace)
 
 			close(next);
 			if (++links > LINKS_MAX || len <= 0 ||
-				path_of_fd(cur, here, sizeof(here)) < 0 || within(workspace, here))
+				path_of_fd(cur, here, sizeof(here)) < 0 || planted(policy, here))
 				return -ELOOP;
 			target[len] = '\0';
 			if (strlen(rest) >= PATH_MAX)
@@ -90,14 +97,19 @@ static int open_dir_safely(const char *path, const char *workspace)
 	}
 }
 
-static int open_output(struct croft_output *o, const struct croft_policy *p, const char *path)
+/* The path is the caller's: relative to where it is, which need not be in the workspace. */
+static int open_output(
+	struct croft_output *o, const struct croft_policy *policy, const char *path)
 {
 	struct buf b = BUF_INIT(PATH_MAX);
 	cleanup_free char *full = NULL;
+	char cwd[PATH_MAX] = "";
 	struct stat st;
 	char *slash;
 
-	buf_addf(&b, "%s%s%s", path[0] == '/' ? "" : p->cwd, path[0] == '/' ? "" : "/", path);
+	if (path[0] != '/' && !getcwd(cwd, sizeof(cwd)))
+		return -errno;
+	buf_addf(&b, "%s%s%s", cwd, cwd[0] ? "/" : "", path);
 	full = buf_take(&b);
 	if (!full)
 		return -ENAMETOOLONG;
@@ -111,7 +123,7 @@ static int open_output(struct croft_output *o, const struct croft_policy *p, con
 		return -EISDIR;
 	snprintf(o->name, sizeof(o->name), "%s", slash + 1);
 	*slash = '\0';
-	o->dir = open_dir_safely(full[0] ? full : "/", p->workspace);
+	o->dir = open_dir_safely(full[0] ? full : "/", policy);
 	if (o->dir < 0)
 		return o->dir;
 	if (fstatat(o->dir, o->name, &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(st.st_mode))
@@ -119,29 +131,35 @@ static int open_output(struct croft_output *o, const struct croft_policy *p, con
 	return faccessat(o->dir, ".", W_OK, 0) < 0 ? -errno : 0;
 }
 
-int croft_output_open(struct croft_env *e, const char *path, struct croft_output **ret)
+int croft_output_open_beside(struct croft *c, const struct croft_policy *p, const char *path,
+	struct croft_output **ret)
 {
 	struct croft_output *o = calloc(1, sizeof(*o));
 	int r;
 
-	e->croft->err = ERR_INIT;
+	c->err = ERR_INIT;
 	if (!o)
-		return err_set(&e->croft->err, ENOMEM, "open %s", path);
-	*o = (struct croft_output){.croft = e->croft, .dir = -1, .fd = -1};
-	r = open_output(o, e->policy, path);
+		return err_set(&c->err, ENOMEM, "open %s", path);
+	*o = (struct croft_output){.croft = c, .dir = -1, .fd = -1};
+	r = open_output(o, p, path);
 	if (r == -ELOOP) {
-		r = err_refuse(&e->croft->err,
+		r = err_refuse(&c->err,
 			"%s is, or leads through, a link or pipe that a sandbox may have made; "
 			"name another file",
 			path);
 	} else if (r < 0) {
-		r = err_set(&e->croft->err, -r, "cannot write to %s", path);
+		r = err_set(&c->err, -r, "cannot write to %s", path);
 	}
 	if (r < 0)
 		croft_output_free(o);
 	else
 		*ret = o;
 	return r;
+}
+
+int croft_output_open(struct croft_env *e, const char *path, struct croft_output **ret)
+{
+	return croft_output_open_beside(e->croft, e->policy, path, ret);
 }
 
 int croft_output_write(struct croft_output *o, const char *text)

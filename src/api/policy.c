@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/internal.h"
+#include "api/api_impl.h"
 #include "base/cleanup.h"
 #include "base/json.h"
-#include "core/layers.h"
-#include "core/objects.h"
+#include "session/config/layers.h"
+#include "session/config/objects.h"
 
 #define REPORT_MAX (256u << 20) /* POLICY_RULES_MAX rules of the longest paths, quoted */
 
@@ -35,7 +35,12 @@ int croft_policy_load(
 			.publish = o->publish,
 			.host_ports = o->host_ports,
 			.env = o->env,
-			.set = o->set};
+			.set = o->set,
+			.view = o->view,
+			.write_runs = o->write_runs,
+			.git = o->git,
+			.added = o->added,
+			.added_name = o->added_name};
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return err_set(&c->err, ENOMEM, "load the policy");
@@ -130,6 +135,76 @@ static bool is_host(const char *text)
 	       text[0] != '.' && text[0] != '~';
 }
 
+int croft_policy_keys(struct croft *c, enum croft_format f, char **ret)
+{
+	cleanup_strlist struct strlist keys = STRLIST_INIT(POLICY_LIST_MAX);
+	cleanup_buf struct buf b = BUF_INIT(REPORT_MAX);
+	struct json j;
+
+	c->err = ERR_INIT;
+	if (!policy_keys(&keys))
+		return err_set(&c->err, ENOMEM, "list the keys of a policy");
+	if (f == CROFT_JSON) {
+		json_init(&j, &b, true);
+		json_array(&j, NULL);
+		for (size_t i = 0; i < keys.n; i++)
+			json_str(&j, NULL, keys.v[i]);
+		json_end(&j);
+		buf_addc(&b, '\n');
+	}
+	for (size_t i = 0; f != CROFT_JSON && i < keys.n; i++)
+		buf_addf(&b, "%s\n", keys.v[i]);
+	*ret = buf_take(&b);
+	return *ret ? 0 : err_set(&c->err, ENOMEM, "list the keys of a policy");
+}
+
+/* The hosts of a bundle, each once. */
+static void list_hosts(size_t bundle, struct strlist *ret)
+{
+	const char *host;
+
+	for (size_t i = 0; (host = net_bundle_host(bundle, i)) != NULL; i++)
+		if (!strlist_has(ret, host))
+			strlist_add(ret, host);
+}
+
+int croft_policy_bundles(struct croft *c, enum croft_format f, char **ret)
+{
+	cleanup_buf struct buf b = BUF_INIT(REPORT_MAX);
+	struct json j;
+
+	c->err = ERR_INIT;
+	json_init(&j, &b, true);
+	if (f == CROFT_JSON)
+		json_object(&j, NULL);
+	for (size_t i = 0; i < net_bundle_names_n; i++) {
+		cleanup_strlist struct strlist hosts = STRLIST_INIT(POLICY_LIST_MAX);
+
+		list_hosts(i, &hosts);
+		if (f == CROFT_JSON) {
+			json_list(&j, net_bundle_names[i], &hosts);
+			continue;
+		}
+		buf_addf(&b, "%-16s", net_bundle_names[i]);
+		for (size_t k = 0; k < hosts.n; k++)
+			buf_addf(&b, "%s %s", k ? "," : "", hosts.v[k]);
+		buf_addc(&b, '\n');
+	}
+	if (f == CROFT_JSON) {
+		json_end(&j);
+		buf_addc(&b, '\n');
+	}
+	return api_give(c, 0, &b, ret);
+}
+
+static void explain_text(const struct croft_policy *p, const char *path, struct buf *out)
+{
+	struct policy asked = p->policy;
+
+	asked.hold_home = p->home; /* where the names of a home directory are, for what to type */
+	policy_explain(&asked, path, out);
+}
+
 int croft_policy_explain(struct croft *c, const struct croft_policy *p, const char *path,
 	enum croft_format f, char **ret)
 {
@@ -157,7 +232,7 @@ int croft_policy_explain(struct croft *c, const struct croft_policy *p, const ch
 	if (f == CROFT_JSON)
 		explain_json(&p->policy, full, &b);
 	else
-		policy_explain(&p->policy, full, &b);
+		explain_text(p, full, &b);
 	return report(c, &b, ret);
 }
 

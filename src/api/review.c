@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/internal.h"
+#include "api/api_impl.h"
 #include "base/cleanup.h"
-#include "core/compare.h"
-#include "core/diff.h"
-#include "core/review.h"
+#include "review/compare.h"
+#include "review/diff.h"
+#include "review/review.h"
 
 struct croft_review {
 	struct croft *croft;

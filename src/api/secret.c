@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libcroft: secrets. Where values come from; the store itself is core/secret.h. */
+/* libcroft: secrets. Where values come from; the store itself is session/config/secrets.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -10,10 +10,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "api/internal.h"
+#include "api/api_impl.h"
 #include "base/cleanup.h"
 #include "base/json.h"
-#include "core/secret.h"
+#include "session/config/secrets.h"
 
 #define LIST_MAX_B (1u << 20)
 

@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "api/internal.h"
-#include "core/layers.h"
-#include "core/why.h"
+#include "api/api_impl.h"
+#include "session/config/layers.h"
+#include "show/why.h"
 
 int croft_why(struct croft *c, const char *id, enum croft_format f, char **ret)
 {

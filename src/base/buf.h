@@ -22,6 +22,11 @@ struct buf {
 };
 
 #define BUF_INIT(max_b) ((struct buf){.max = (max_b)})
+/*
+ * One that writes into `n` bytes of the caller's (at least one) and never asks for memory: for a child after
+ * fork, or under a filter. It holds n - 1 bytes. There is nothing to give back: no buf_done(), no buf_take().
+ */
+struct buf buf_on(char *room, size_t n);
 #define cleanup_buf __attribute__((cleanup(buf_done)))
 
 void buf_done(struct buf *b);

@@ -10,7 +10,7 @@
 #include "cli/cli.h"
 
 static const char apply_help[] =
-	"usage: croft apply NAME [OPTION…] [PATH…]\n"
+	"usage: croft apply [NAME] [OPTION…] [PATH…]\n"
 	"\n"
 	"Land what is staged in an environment: what its review accepted, or, without a review, "
 	"all of it,\n"
@@ -25,7 +25,8 @@ static const char apply_help[] =
 	"  --branch BRANCH      commits go to BRANCH (made where the environment started if it is "
 	"new);\n"
 	"                       the checkout is left alone\n"
-	"  --patch              print a patch for git apply; nothing is changed\n"
+	"  --patch              print a patch for git apply; nothing is changed (on a terminal\n"
+	"                       control characters are shown as text, and it may not apply)\n"
 	"\n"
 	"  -m, --message TEXT   of the commit; else made from the task and the changes\n"
 	"  --sign               sign the commit, as commit.gpgSign would\n"
@@ -49,7 +50,7 @@ static const char revert_help[] =
 	"  --commit             commit the reversal although the landing was not committed\n"
 	"  --json               the report as JSON\n";
 
-static const char discard_help[] = "usage: croft discard NAME [--undo]\n"
+static const char discard_help[] = "usage: croft discard [NAME] [--undo]\n"
 				   "\n"
 				   "Throw away what is staged in an environment; it starts over "
 				   "from where it began. For a week it can\n"
@@ -139,8 +140,6 @@ static int run_apply(struct croft *c, struct apply_cmd *a, int n, char **words)
 	struct landing l = {.verb = "apply", .begun_ms = now_ms()};
 	char *text = NULL;
 
-	if (n == 0)
-		return cli_usage("apply", "name the environment that should land");
 	if (modes > 1)
 		return cli_usage("apply", "--commit, --squash and --patch exclude each other");
 	a->o.how = a->commit   ? CROFT_LAND_COMMIT
@@ -149,9 +148,12 @@ static int run_apply(struct croft *c, struct apply_cmd *a, int n, char **words)
 			       : CROFT_LAND_WORKTREE;
 	if (n > 1)
 		a->o.paths = (const char *const *)(words + 1);
-	l.name = words[0];
+	l.name = n ? words[0] : cli_last_env("apply");
+	if (!l.name)
+		return CROFT_EXIT_FAILED;
+	a->o.shown = isatty(STDOUT_FILENO);
 	croft_on_progress(c, show_progress, &l);
-	rc = croft_apply(c, words[0], &a->o, a->json ? CROFT_JSON : CROFT_TEXT, &text);
+	rc = croft_apply(c, l.name, &a->o, a->json ? CROFT_JSON : CROFT_TEXT, &text);
 	if (l.shown)
 		fputs("\r\033[K", stderr);
 	return answer(c, rc, text);
@@ -175,13 +177,15 @@ static int run_revert(struct croft *c, struct apply_cmd *a, int n, char **words)
 
 static int run_discard(struct croft *c, struct apply_cmd *a, int n, char **words)
 {
+	const char *name = n ? words[0] : cli_last_env("discard");
 	char *text = NULL;
 	int rc;
 
-	if (n != 1)
-		return cli_usage(
-			"discard", n ? "it takes one environment" : "name the environment");
-	rc = croft_discard(c, words[0], a->undo, &text);
+	if (n > 1)
+		return cli_usage("discard", "it takes one environment");
+	if (!name)
+		return CROFT_EXIT_FAILED;
+	rc = croft_discard(c, name, a->undo, &text);
 	return answer(c, rc, text);
 }
 

@@ -8,7 +8,7 @@
 #include "cli/cli.h"
 
 static const char diff_help[] =
-	"usage: croft diff [OPTIONS] NAME [PATH…]\n"
+	"usage: croft diff [OPTIONS] [NAME [PATH…]]\n"
 	"\n"
 	"Shows what an environment changed: files, hunks, renames, modes; what cannot land, and "
 	"what would run\n"
@@ -17,7 +17,7 @@ static const char diff_help[] =
 	"  --stat           files and counted lines only\n"
 	"  --names          files only; reads none of them\n"
 	"  --since-review   only what changed after the last review\n"
-	"  --text           show binary files, too; what is no text is escaped\n"
+	"  --text           show binary files, too, with escapes\n"
 	"  --color, --no-color\n"
 	"                   colours (default: on a terminal, unless NO_COLOR is set)\n"
 	"  --json           as JSON\n"
@@ -56,6 +56,7 @@ int cmd_diff(int argc, char **argv)
 		{"json", 0, OPT_FLAG, &json}, {"help", 'h', OPT_FLAG, &help}};
 	int i = opt_parse_words("diff", argc, argv, opts, sizeof(opts) / sizeof(opts[0])), code;
 	struct croft_diff_options o = {0};
+	const char *name;
 	struct croft *c;
 	char *text = NULL;
 
@@ -63,14 +64,15 @@ int cmd_diff(int argc, char **argv)
 		return CROFT_EXIT_FAILED;
 	if (help)
 		return cli_print(diff_help);
-	if (i == argc)
-		return cli_usage("diff", "say of which environment");
 	if (stat && names)
 		return cli_usage("diff", "--stat and --names exclude each other");
 	if (text_too && (stat || names))
 		return cli_usage("diff", "--text shows content, which --stat and --names do not");
 	if (color && plain)
 		return cli_usage("diff", "--color and --no-color exclude each other");
+	name = i < argc ? argv[i] : cli_last_env("diff");
+	if (!name)
+		return CROFT_EXIT_FAILED;
 	o.what = names ? CROFT_DIFF_NAMES : stat ? CROFT_DIFF_STAT : CROFT_DIFF_HUNKS;
 	o.since_review = since;
 	o.text = text_too;
@@ -79,7 +81,7 @@ int cmd_diff(int argc, char **argv)
 	c = croft_new();
 	if (!c)
 		return CROFT_EXIT_FAILED;
-	code = croft_diff(c, argv[i], &o, json ? CROFT_JSON : CROFT_TEXT, &text) < 0
+	code = croft_diff(c, name, &o, json ? CROFT_JSON : CROFT_TEXT, &text) < 0
 		       ? cli_fail(c)
 		       : print_and_free(text);
 	croft_free(c);

@@ -9,6 +9,9 @@
 #include <unistd.h>
 
 #include "cli/common.h"
+#include "cli/join.h"
+
+#define JOIN_TRIES 8 /* one session after another that ends just then */
 
 #define ARGS_MAX 4096
 
@@ -35,12 +38,17 @@ static const char help_exec[] =
 	"given here\n"
 	"come on top. What it writes is staged, what it prints and does is recorded in the "
 	"ledger.\n"
+	"After croft up NAME it joins the sandbox that is up, beside whatever runs in it.\n"
 	"\n"
 	"  --as test            it is a test: whether it passed is evidence for what is staged "
 	"now\n"
+	"  -d, --detach         print its number and go; needs croft up (see also croft logs, attach)\n"
+	"  --label TEXT         a name for this command in croft ps, its receipt and its record\n"
+	"                       In a session --memory, --cpus, --pids, --open-files and --file-size\n"
+	"                       are limits of this command alone.\n"
 	"  --read-only          look only; nothing is recorded; possible while another command "
 	"runs\n"
-	"  --json FILE|-        write the receipt as JSON\n"
+	"  --json FILE|-        write the receipt as JSON; with -d the number of the process\n"
 	"  --allow-degraded     run although a protection cannot be had here; recorded\n"
 	"  --stay               go on when the program or shell that started croft ends\n"
 	"  -q, --quiet          no summary      -v, --verbose   a longer one\n";
@@ -48,60 +56,15 @@ static const char help_exec[] =
 static const char help_shell[] =
 	"usage: croft shell [OPTIONS] NAME\n"
 	"\n"
-	"Your shell in environment NAME. One shell or command at a time can write; with "
-	"--read-only any\n"
-	"number can look, and nothing is recorded. Takes the options of croft exec.\n";
+	"Your shell in environment NAME. After croft up NAME any number of shells and commands\n"
+	"share one sandbox; otherwise one at a time can write, and with --read-only any number\n"
+	"can look, which is not recorded. Takes the options of croft exec.\n";
 
 /* ---- new ---- */
 
-struct new_args {
-	char **v; /* what is kept for exec, NULL-terminated */
-	int n;
-};
-
-/* Options of croft new itself: the others decide about the boundary. */
-static bool is_own(const char *name, size_t len)
-{
-	static const char *const own[] = {"from", "path", "workspace", "agent", "model", "task",
-		"json", "quiet", "dirty", "help"};
-
-	for (size_t k = 0; k < sizeof(own) / sizeof(own[0]); k++)
-		if (strlen(own[k]) == len && !strncmp(own[k], name, len))
-			return true;
-	return false;
-}
-
-/*
- * The options that decide about the boundary, as they were given: every exec uses them again. argv is
- * as it was before parsing, and known to be good.
- */
-static int keep_args(int argc, char **argv, const struct opt *opts, int n, struct new_args *ret)
-{
-	ret->v = calloc((size_t)argc + 1, sizeof(*ret->v));
-	for (int i = 1; ret->v && i < argc && strcmp(argv[i], "--") != 0; i++) {
-		size_t len = argv[i][1] == '-' ? strcspn(argv[i] + 2, "=") : 1;
-		const char *name = argv[i] + (argv[i][1] == '-' ? 2 : 1);
-		const struct opt *o = NULL;
-
-		if (argv[i][0] != '-')
-			continue;
-		for (int k = 0; k < n && !o; k++)
-			if (argv[i][1] == '-' ? strlen(opts[k].name) == len &&
-							!strncmp(opts[k].name, name, len)
-					      : opts[k].letter == *name)
-				o = &opts[k];
-		if (!o)
-			continue;
-		if (!is_own(o->name, strlen(o->name)))
-			ret->v[ret->n++] = argv[i];
-		if (o->kind == OPT_FLAG || (argv[i][1] == '-' && name[len] == '='))
-			continue;
-		if (!is_own(o->name, strlen(o->name)))
-			ret->v[ret->n++] = argv[i + 1];
-		i++;
-	}
-	return ret->v ? 0 : -1;
-}
+/* Options of croft new itself: the others decide about the boundary, and every exec uses them again. */
+static const char *const new_own[] = {"from", "path", "workspace", "agent", "model", "task", "json", "quiet",
+	"dirty", "help", NULL};
 
 static void show_progress(void *arg, unsigned percent)
 {
@@ -117,13 +80,9 @@ static void show_progress(void *arg, unsigned percent)
 }
 
 /* However quiet: that the workspace was copied must be known. */
-static void tell_copy(const char *report)
+static void tell_copy(void *arg, const char *sentence)
 {
-	const char *at = strstr(report, "no overlay is to be had here");
-	int n = at ? (int)strcspn(at, "\n") : 0;
-
-	if (n)
-		fprintf(stderr, "croft: %.*s\n", n, at);
+	fprintf(stderr, "croft: %s\n", sentence);
 }
 
 static int make_new(struct croft *c, const char *name, const struct croft_policy_options *po,
@@ -136,6 +95,8 @@ static int make_new(struct croft *c, const char *name, const struct croft_policy
 
 	no->progress = quiet ? NULL : show_progress;
 	no->progress_arg = &shown;
+	if (quiet && !json)
+		no->copied = tell_copy;
 	if (croft_policy_load(c, po, &p) < 0 ||
 		croft_env_new(c, name, p, no, json ? CROFT_JSON : CROFT_TEXT, &text) < 0) {
 		if (shown)
@@ -143,8 +104,6 @@ static int make_new(struct croft *c, const char *name, const struct croft_policy
 		code = cli_fail(c);
 	} else if (!quiet || json) {
 		code = cli_print(text);
-	} else {
-		tell_copy(text);
 	}
 	free(text);
 	croft_policy_free(p);
@@ -165,8 +124,7 @@ int cmd_new(int argc, char **argv)
 		{"task", 0, OPT_VALUE, &no.task}};
 	struct opt opts[COMMON_OPTS_MAX];
 	struct croft_policy_options po;
-	struct new_args kept = {0};
-	char **given;
+	char **given, **kept = NULL;
 	struct croft *c;
 	int n = common_opts(&o, opts, extra, 6), i, code;
 
@@ -194,16 +152,17 @@ int cmd_new(int argc, char **argv)
 		o.policy = policy_path;
 	if (path)
 		o.workspace = path;
-	if (common_policy("new", &o, &st, &po) < 0 || keep_args(argc, given, opts, n, &kept) < 0)
+	if (common_policy("new", &o, &st, &po) < 0 ||
+		!(kept = common_words(argc, given, opts, n, new_own)))
 		return CROFT_EXIT_FAILED;
-	for (int k = 0; k + 1 < kept.n; k++)
-		if (!strcmp(kept.v[k], "--policy"))
-			kept.v[k + 1] = policy_path;
-	no.args = (const char *const *)kept.v;
+	for (int k = 0; kept[k] && kept[k + 1]; k++)
+		if (!strcmp(kept[k], "--policy"))
+			kept[k + 1] = policy_path;
+	no.args = (const char *const *)kept;
 	if (!(c = croft_new()))
 		return CROFT_EXIT_FAILED;
 	code = make_new(c, argv[i], &po, &no, json, o.quiet);
-	free(kept.v);
+	free(kept);
 	free(given);
 	croft_free(c);
 	return code;
@@ -214,16 +173,17 @@ int cmd_new(int argc, char **argv)
 struct exec_options {
 	struct common common;
 	const char *as;
-	bool read_only;
+	bool read_only, detach;
 };
 
 static int parse_exec(const char *cmd, int argc, char **argv, struct exec_options *x)
 {
 	const struct opt extra[] = {{"as", 0, OPT_VALUE, &x->as},
-		{"read-only", 0, OPT_FLAG, &x->read_only}, {"stay", 0, OPT_FLAG, &x->common.stay}};
+		{"read-only", 0, OPT_FLAG, &x->read_only}, {"stay", 0, OPT_FLAG, &x->common.stay},
+		{"detach", 'd', OPT_FLAG, &x->detach}, {"label", 0, OPT_VALUE, &x->common.label}};
 	struct opt opts[COMMON_OPTS_MAX];
 
-	return opt_parse(cmd, argc, argv, opts, common_opts(&x->common, opts, extra, 3));
+	return opt_parse(cmd, argc, argv, opts, common_opts(&x->common, opts, extra, 5));
 }
 
 /* Options before and after NAME. Returns the index of the command; *ret_name is NULL without one. */
@@ -272,10 +232,6 @@ static int run_in(const char *cmd, struct croft *c, const char *name, struct exe
 	size_t n = strlen(dir);
 	int code;
 
-	if (x->common.direct || x->common.discard)
-		return cli_usage(cmd, "an environment is always staged");
-	if (x->as && strcmp(x->as, "test") != 0)
-		return cli_usage(cmd, "--as knows: test");
 	x->common.workspace = dir;
 	if (common_policy(cmd, &x->common, &st, &po) < 0)
 		return CROFT_EXIT_FAILED;
@@ -285,7 +241,7 @@ static int run_in(const char *cmd, struct croft *c, const char *name, struct exe
 		.as_test = x->as != NULL,
 		.allow_degraded = x->common.allow_degraded};
 	if (croft_policy_load(c, &po, &p) < 0 || croft_env_open(c, name, p, &eo, &env) < 0) {
-		code = cli_fail(c);
+		code = cli_fail_start(c);
 	} else {
 		if (!x->common.quiet)
 			fputs(croft_env_notes(env), stderr);
@@ -294,6 +250,74 @@ static int run_in(const char *cmd, struct croft *c, const char *name, struct exe
 	croft_env_close(env);
 	croft_policy_free(p);
 	return code;
+}
+
+/*
+ * In the session that is up: 1 and the exit status, or 0 when it is not up. `now` is what was given with this
+ * very command: options of the boundary must be those that it is up with.
+ */
+static int run_joined(const char *cmd, struct croft *c, const char *name,
+	const struct exec_options *now, struct exec_options *both, const char *dir, char **argv,
+	int *ret_code)
+{
+	struct croft_sandbox *s = NULL;
+	char cwd[PATH_MAX];
+	size_t n = strlen(dir);
+	struct join j = {.name = name,
+		.argv = (const char *const *)argv,
+		.set = &now->common.env,
+		.timeout = now->common.timeout,
+		.limits = &now->common,
+		.json = now->common.json,
+		.label = now->common.label,
+		.as_test = both->as != NULL,
+		.detach = now->detach,
+		.stay = both->common.stay,
+		.quiet = both->common.quiet,
+		.verbose = both->common.verbose};
+	int r = now->read_only ? 0 : croft_sandbox_open(c, name, &s);
+
+	if (r == 0 && now->detach) {
+		fprintf(stderr, "croft: %s is not up, and --detach needs that; start it with: croft up %s\n",
+			name, name);
+		*ret_code = CROFT_EXIT_FAILED;
+		return 1;
+	}
+	if (r < 0)
+		*ret_code = cli_fail_start(c);
+	if (r <= 0)
+		return r < 0;
+	if (getcwd(cwd, sizeof(cwd)) && !strncmp(cwd, dir, n) && cwd[n] == '/')
+		j.cwd = cwd;
+	*ret_code = join_check(cmd, c, name, &now->common);
+	if (*ret_code == 0)
+		*ret_code = join_run(c, s, &j);
+	croft_sandbox_close(s);
+	return *ret_code == JOIN_ENDED ? 0 : 1;
+}
+
+/*
+ * A session that ends before it has started the command leaves it to us. One that has stopped serving can
+ * still be connected to until its process is gone, and with it all that it holds.
+ */
+static int join_or_run(const char *cmd, struct croft *c, const char *name,
+	const struct exec_options *now, struct exec_options *both, const char *dir, char **argv)
+{
+	int code = 0, joined = 0;
+
+	for (int i = 0; i < JOIN_TRIES; i++) {
+		code = 0;
+		joined = run_joined(cmd, c, name, now, both, dir, argv, &code);
+		if (joined || code != JOIN_ENDED)
+			break;
+	}
+	if (joined)
+		return code;
+	if (code == JOIN_ENDED) {
+		fprintf(stderr, "croft: the session of %s takes no commands; see: croft ps %s\n", name, name);
+		return CROFT_EXIT_FAILED;
+	}
+	return run_in(cmd, c, name, both, dir, argv);
 }
 
 static int exec_or_shell(const char *cmd, const char *help, bool shell, int argc, char **argv)
@@ -313,6 +337,12 @@ static int exec_or_shell(const char *cmd, const char *help, bool shell, int argc
 	}
 	if (!name)
 		return cli_usage(cmd, "no environment given");
+	if (first.common.workspace)
+		return cli_usage(cmd, "the workspace of an environment is the one it was made for");
+	if (first.common.direct || first.common.discard)
+		return cli_usage(cmd, "an environment is always staged");
+	if (first.as && strcmp(first.as, "test") != 0)
+		return cli_usage(cmd, "--as knows: test");
 	command = argv + i;
 	if (shell) {
 		if (*command)
@@ -324,12 +354,16 @@ static int exec_or_shell(const char *cmd, const char *help, bool shell, int argc
 	} else if (!*command) {
 		return cli_usage(cmd, "no command given");
 	}
-	if (!(c = croft_new()))
+	croft_ends_soon(false);
+	if (common_env_set(cmd, &first.common) < 0 || !(c = croft_new()))
 		return CROFT_EXIT_FAILED;
 	r = parse_both(cmd, c, argc, argv, name, &x, &dir);
-	r = r == -1 ? cli_fail(c)
-	    : r < 0 ? CROFT_EXIT_FAILED
-		    : run_in(cmd, c, name, &x, dir, command);
+	if (r == -1)
+		r = cli_fail_start(c);
+	else if (r < 0)
+		r = CROFT_EXIT_FAILED;
+	else
+		r = join_or_run(cmd, c, name, &first, &x, dir, command);
 	free(dir);
 	croft_free(c);
 	return r;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* croft ls, status, snapshot, restore, fork, rm, gc: environments as things. */
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,9 @@
 #include "cli/cli.h"
 
 struct flags {
-	bool json, all, force, dry_run, quiet;
+	bool json, all, force, dry_run, quiet, runs;
+	const char *older; /* as typed; NULL: not given */
+	unsigned long long older_ms;
 };
 
 /* What one of these commands is: its words, and what it asks of the library. */
@@ -25,6 +28,8 @@ static enum croft_format format(const struct flags *f)
 
 static int run_ls(struct croft *c, char **words, const struct flags *f, char **ret)
 {
+	if (f->quiet)
+		return croft_names(c, f->all ? CROFT_NAMES_ALL_ENVS : CROFT_NAMES_ENVS, NULL, ret);
 	return croft_env_list(c, f->all, format(f), ret);
 }
 
@@ -50,43 +55,59 @@ static int run_fork(struct croft *c, char **words, const struct flags *f, char *
 
 static int run_rm(struct croft *c, char **words, const struct flags *f, char **ret)
 {
+	if (f->older)
+		return croft_env_remove_older(c, f->older_ms, f->force, ret);
 	return croft_env_remove(c, words[0], f->force, ret);
 }
 
 static int run_gc(struct croft *c, char **words, const struct flags *f, char **ret)
 {
-	return croft_gc(c, f->dry_run, format(f), ret);
+	return croft_gc(c, f->dry_run, f->runs, format(f), ret);
 }
 
 static const struct simple ls = {"ls",
-	"usage: croft ls [-a] [--json]\n\nThe environments of this directory; with -a, --all those "
-	"of every one.\n",
+	"usage: croft ls [-a, --all] [-q, --quiet] [--json]\n"
+	"\n"
+	"The environments of this directory; with --all those of every one. --quiet prints\n"
+	"their names only.\n",
 	0, 0, .json = true, .all = true, .run = run_ls};
 static const struct simple status = {"status",
-	"usage: croft status [--json] NAME\n\nWhat an environment starts from, what is staged in "
-	"it, and what comes next.\n",
+	"usage: croft status [--json] [NAME]\n"
+	"\n"
+	"What an environment starts from, what is staged in it, and what comes next.\n",
 	1, 1, .json = true, .run = run_status};
 static const struct simple snapshot = {"snapshot",
-	"usage: croft snapshot [-q] [--json] NAME [LABEL]\n\nFreezes the state of an environment, "
-	"in constant time. croft restore goes back to it.\n",
+	"usage: croft snapshot [-q, --quiet] [--json] NAME [LABEL]\n"
+	"\n"
+	"Freezes the state of an environment: in constant time, or, while it is up, by a copy\n"
+	"of what was changed. croft restore goes back to it.\n",
 	1, 2, .json = true, .run = run_snapshot};
 static const struct simple restore = {"restore",
-	"usage: croft restore [-q] [--json] NAME LABEL\n\nMakes an environment what it was at a "
-	"snapshot. What is there now is kept as a snapshot of its own.\n",
+	"usage: croft restore [-q, --quiet] [--json] NAME LABEL\n"
+	"\n"
+	"Makes an environment what it was at a snapshot. What is there now is kept as a\n"
+	"snapshot of its own.\n",
 	2, 2, .json = true, .run = run_restore};
 static const struct simple fork_ = {"fork",
-	"usage: croft fork [-q] [--json] NAME NEW\n\nA second environment that starts where the "
-	"first is now, in constant time.\n",
+	"usage: croft fork [-q, --quiet] [--json] NAME NEW\n"
+	"\n"
+	"A second environment that starts where the first is now: in constant time, or, while\n"
+	"it is up, by a copy of what was changed.\n",
 	2, 2, .json = true, .run = run_fork};
 static const struct simple rm = {"rm",
-	"usage: croft rm [-q] [-f, --force] NAME…\n\nRemoves environments. One that holds work "
-	"which is neither applied nor discarded is kept,\nunless forced. The evidence stays in the "
-	"repository.\n",
+	"usage: croft rm [-q, --quiet] [-f, --force] NAME…\n"
+	"       croft rm [-q, --quiet] [-f, --force] --older TIME\n"
+	"\n"
+	"Removes environments, or all of this directory that were made longer ago than TIME (7d,\n"
+	"12h). One that holds work which is neither applied nor discarded is kept, unless forced.\n"
+	"The evidence stays in the repository.\n",
 	1, 1000, .force = true, .run = run_rm};
 static const struct simple gc = {"gc",
-	"usage: croft gc [-n] [--json]\n\nReclaims environments that are landed, or were discarded "
-	"a week ago, and what crashes left behind.\nStaged work is never touched. -n, --dry-run "
-	"only says what would go.\n",
+	"usage: croft gc [-q, --quiet] [-n, --dry-run] [--runs] [--json]\n"
+	"\n"
+	"Reclaims environments that are landed, or were discarded a week ago, staged runs of a\n"
+	"week ago that left nothing which could land (with --runs also younger ones), and what\n"
+	"crashes left behind. Staged work is never touched. --dry-run only says what would go.\n",
 	0, 0, .json = true, .dry_run = true, .run = run_gc};
 
 /* One call to the library: its report, or why it failed. */
@@ -100,7 +121,7 @@ static int ask(const struct simple *s, char **words, const struct flags *f)
 		return CROFT_EXIT_FAILED;
 	if (s->run(c, words, f, &text) < 0)
 		code = cli_fail(c);
-	else if (!f->quiet && text)
+	else if ((!f->quiet || s->run == run_ls) && text)
 		code = cli_print(text);
 	free(text);
 	croft_free(c);
@@ -111,9 +132,12 @@ static int simple(const struct simple *s, int argc, char **argv)
 {
 	struct flags f = {0};
 	bool help = false;
-	struct opt opts[6] = {{"quiet", 'q', OPT_FLAG, &f.quiet}, {"help", 'h', OPT_FLAG, &help}};
-	int code = 0, n = 2, i;
+	struct opt opts[6] = {{"help", 'h', OPT_FLAG, &help}};
+	const char *last;
+	int code = 0, n = 1, i;
 
+	if (s->run != run_status)
+		opts[n++] = (struct opt){"quiet", 'q', OPT_FLAG, &f.quiet};
 	if (s->json)
 		opts[n++] = (struct opt){"json", 0, OPT_FLAG, &f.json};
 	if (s->all)
@@ -122,11 +146,25 @@ static int simple(const struct simple *s, int argc, char **argv)
 		opts[n++] = (struct opt){"force", 'f', OPT_FLAG, &f.force};
 	if (s->dry_run)
 		opts[n++] = (struct opt){"dry-run", 'n', OPT_FLAG, &f.dry_run};
+	if (s->run == run_gc)
+		opts[n++] = (struct opt){"runs", 0, OPT_FLAG, &f.runs};
+	if (s->run == run_rm)
+		opts[n++] = (struct opt){"older", 0, OPT_VALUE, &f.older};
 	i = opt_parse_words(s->name, argc, argv, opts, n);
 	if (i < 0)
 		return CROFT_EXIT_FAILED;
 	if (help)
 		return cli_print(s->help);
+	if (i == argc && s->run == run_status) {
+		last = cli_last_env("status");
+		return last ? ask(s, (char *[]){(char *)(uintptr_t)last, NULL}, &f)
+			    : CROFT_EXIT_FAILED;
+	}
+	if (f.older && cli_duration(f.older, &f.older_ms) < 0)
+		return cli_usage(s->name, "--older takes a time such as 7d or 12h");
+	if (f.older)
+		return i == argc ? ask(s, argv + i, &f)
+				 : cli_usage(s->name, "either names, or --older TIME");
 	if (argc - i < s->min || argc - i > s->max)
 		return cli_usage(s->name,
 			argc - i < s->min ? "an argument is missing" : "too many arguments");

@@ -7,14 +7,15 @@
 #include "cli/cli.h"
 
 static const char help[] =
-	"usage: croft evidence show ENV [N] [--json]\n"
+	"usage: croft evidence show ENV [N | N.M] [--json]\n"
 	"       croft evidence verify [ENV | ID | REF | COMMIT] [--key FILE] [--json]\n"
 	"       croft evidence push REMOTE ENV… | --all\n"
 	"       croft evidence fetch REMOTE [ENV…]\n"
 	"       croft evidence key [--json]\n"
 	"       croft evidence export ENV …, croft evidence check …   (each has --help)\n"
 	"\n"
-	"  show      what an event says, or all of them; as recorded, not verified\n"
+	"  show      what an event says (N.M: entry M of a session's), or all; as recorded, not "
+	"verified\n"
 	"  verify    check signatures, order and every file, offline, also in a clone; names the "
 	"first bad\n"
 	"            event and says what signatures do not prove. Without a name: all evidence "
@@ -57,17 +58,33 @@ static bool number(const char *s, unsigned long long *ret)
 	return *ret > 0;
 }
 
+/* "7", or "7.3": an entry of a session's event. */
+static bool event_number(
+	const char *s, unsigned long long *ret_event, unsigned long long *ret_entry)
+{
+	const char *dot = strchr(s, '.');
+	char event[16];
+
+	if (!dot)
+		return number(s, ret_event);
+	if ((size_t)(dot - s) >= sizeof(event))
+		return false;
+	snprintf(event, sizeof(event), "%.*s", (int)(dot - s), s);
+	return number(event, ret_event) && number(dot + 1, ret_entry);
+}
+
 static int evidence_show(struct croft *c, const struct evidence_cmd *x, int argc, char **argv)
 {
-	unsigned long long event = 0;
+	unsigned long long event = 0, entry = 0;
 	char *text = NULL;
 	int r;
 
 	if (argc < 1 || argc > 2)
 		return cli_usage("evidence", "show takes an environment and perhaps a number");
-	if (argc == 2 && !number(argv[1], &event))
-		return cli_usage("evidence", "%.40s is no number of an event", argv[1]);
-	r = croft_evidence_show(c, argv[0], event, format(x), &text);
+	if (argc == 2 && !event_number(argv[1], &event, &entry))
+		return cli_usage("evidence", "%.40s is not an event number", argv[1]);
+	r = entry ? croft_evidence_show_entry(c, argv[0], event, entry, format(x), &text)
+		  : croft_evidence_show(c, argv[0], event, format(x), &text);
 	return finish(c, r, text);
 }
 
@@ -179,7 +196,7 @@ int cmd_evidence(int argc, char **argv)
 
 /* ---- croft log ---- */
 
-static const char log_help[] = "usage: croft log [-n N] [--json] ENV\n"
+static const char log_help[] = "usage: croft log [-n N] [--json] [ENV]\n"
 			       "\n"
 			       "What happened in an environment, one line an event, the newest "
 			       "last. croft evidence show has the\n"
@@ -189,7 +206,7 @@ static const char log_help[] = "usage: croft log [-n N] [--json] ENV\n"
 
 int cmd_log(int argc, char **argv)
 {
-	const char *last = NULL;
+	const char *last = NULL, *name;
 	bool json = false, want_help = false;
 	const struct opt opts[] = {{"number", 'n', OPT_VALUE, &last}, {"json", 0, OPT_FLAG, &json},
 		{"help", 'h', OPT_FLAG, &want_help}};
@@ -202,16 +219,19 @@ int cmd_log(int argc, char **argv)
 		return CROFT_EXIT_FAILED;
 	if (want_help)
 		return cli_print(log_help);
-	if (argc - i != 1)
+	if (argc - i > 1)
 		return cli_usage("log", "it takes the name of one environment");
 	if (last && !number(last, &n))
-		return cli_usage("log", "%.40s is no number of events", last);
+		return cli_usage("log", "%.40s is not a number of events", last);
+	name = i < argc ? argv[i] : cli_last_env("log");
+	if (!name)
+		return CROFT_EXIT_FAILED;
 	c = croft_new();
 	if (!c) {
 		fprintf(stderr, "croft: out of memory\n");
 		return CROFT_EXIT_FAILED;
 	}
-	code = croft_env_log(c, argv[i], (size_t)n, json ? CROFT_JSON : CROFT_TEXT, &text);
+	code = croft_env_log(c, name, (size_t)n, json ? CROFT_JSON : CROFT_TEXT, &text);
 	code = finish(c, code, text);
 	croft_free(c);
 	return code;

@@ -45,9 +45,10 @@ static const char help_replay[] =
 	"denials.\n"
 	"With N, event N is judged, and the commands before it are run to get there. Policy "
 	"options make\n"
-	"a candidate policy; without any, those that were recorded are used. Exit status 0: every "
-	"claim\n"
-	"holds, 1: not.\n"
+	"a candidate policy; without any, those that were recorded are used. What was interactive, and "
+	"what\n"
+	"ran in a session until a signal ended it, such as a server, is not run again. Exit status 0:\n"
+	"every claim holds, 1: not.\n"
 	"\n"
 	"  --keep               keep the fresh environment\n"
 	"  --json               the result as JSON\n"
@@ -152,7 +153,8 @@ static bool number(const char *s, unsigned long long *ret)
 /* Was any option given that decides about the boundary? */
 static bool is_candidate(const struct common *o)
 {
-	return o->tier || o->policy || o->profile || o->memory || o->cpus || o->pids || o->disk ||
+	return o->tier || o->policy || o->profile || o->memory || o->cpus || o->pids ||
+	       o->open_files || o->file_size || o->disk ||
 	       o->timeout || o->observe || o->read.n || o->write.n || o->deny.n || o->hosts.n ||
 	       o->use.n || o->secrets.n || o->publish.n || o->host_ports.n || o->env.n || o->set.n;
 }
@@ -204,7 +206,7 @@ int cmd_replay(int argc, char **argv)
 	if (argc - i < 1 || argc - i > 2)
 		return cli_usage("replay", "name an environment, and perhaps one of its events");
 	if (argc - i == 2 && !number(argv[i + 1], &ro.event))
-		return cli_usage("replay", "%.60s is no number of an event", argv[i + 1]);
+		return cli_usage("replay", "%.60s is not an event number", argv[i + 1]);
 	c = begin();
 	if (!c)
 		return CROFT_EXIT_FAILED;

@@ -45,7 +45,8 @@ int cmd_learn(int argc, char **argv)
 		return cli_usage("policy learn",
 			"--json takes - here: the proposal goes to standard output");
 	o.observe = "full";
-	if (common_policy("policy learn", &o, &st, &po) < 0 || !(c = croft_new()))
+	if (common_env_set("policy learn", &o) < 0 ||
+		common_policy("policy learn", &o, &st, &po) < 0 || !(c = croft_new()))
 		return CROFT_EXIT_FAILED;
 	eo = (struct croft_env_options){.discard = o.discard, .allow_degraded = o.allow_degraded};
 	in.argv = (const char *const *)(argv + i);

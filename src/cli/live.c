@@ -34,22 +34,6 @@ int cmd_pending(int argc, char **argv)
 	return code;
 }
 
-/* "90s", "10m", "2h". */
-static int parse_duration(const char *text, unsigned long long *ret_ms)
-{
-	char *end;
-	unsigned long long n = strtoull(text, &end, 10);
-	unsigned long long unit = !strcmp(end, "") || !strcmp(end, "s") ? 1000ull
-				  : !strcmp(end, "m")                   ? 60000ull
-				  : !strcmp(end, "h")                   ? 3600000ull
-									: 0;
-
-	if (end == text || !unit || text[0] == '-' || n == 0 || n > 1000000)
-		return -1;
-	*ret_ms = n * unit;
-	return 0;
-}
-
 /* Options may also come after the ids: move them to the front, in order. */
 static void options_first(int argc, char **argv)
 {
@@ -94,7 +78,7 @@ static int decide(const char *cmd, bool allow, int argc, char **argv)
 	}
 	if (once && duration)
 		return cli_usage(cmd, "--once and --for exclude each other");
-	if (duration && parse_duration(duration, &for_ms) < 0)
+	if (duration && cli_duration(duration, &for_ms) < 0)
 		return cli_usage(cmd, "--for wants a time such as 90s, 10m or 2h");
 	if (i == argc)
 		return cli_usage(cmd, "say which: an ID as croft pending shows it");

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -21,12 +22,22 @@ static const char usage[] =
 	"\n"
 	"run\n"
 	"  run [OPTIONS] [--] CMD…      run one command in a sandbox\n"
+	"  agent NAME [ARGS…]           run a coding agent: claude, codex, gemini, …\n"
 	"  new NAME                     make an environment: a lasting workspace, its changes "
 	"staged\n"
 	"  exec NAME [--] CMD…          run a command in it       shell NAME   a shell in it\n"
-	"  snapshot, restore, fork      keep its state, go back to it, go on from it twice\n"
+	"  snapshot, restore, fork      save its state, go back to one, go on from it twice\n"
 	"  ls, status NAME, log NAME    what there is, what is staged, what happened\n"
 	"  rm NAME, gc                  remove one; reclaim what is of no use any more\n"
+	"sessions: a sandbox that stays up for any number of commands\n"
+	"  up NAME, down NAME           start it, end it; exec and shell join it meanwhile\n"
+	"  exec -d NAME [--] CMD…       start a command in it and leave it running\n"
+	"  ps [NAME]                    what is up, and what runs there\n"
+	"  logs NAME [ID]               what a command has written\n"
+	"  attach NAME [ID]             your terminal on a running command\n"
+	"  kill NAME ID…                end a command, or send it a signal\n"
+	"  port NAME PORT               reach a server in it from this machine\n"
+	"  pause NAME, resume NAME      stop everything in it for a while\n"
 	"review\n"
 	"  diff NAME, compare A B…      what was changed\n"
 	"  review NAME                  walk the changes and decide, hunk by hunk\n"
@@ -35,6 +46,7 @@ static const char usage[] =
 	"                               the signed record of what was done\n"
 	"  replay NAME [N]              do recorded commands still give what they gave?\n"
 	"boundary\n"
+	"  init                         write a croft.yaml for this project, each line explained\n"
 	"  policy show|check|explain|diff|trust|learn|set\n"
 	"                               see, test, approve and derive policies\n"
 	"  secret set|ls|rm             credentials that sandboxes use and never see\n"
@@ -49,16 +61,50 @@ static const char usage[] =
 static const struct {
 	const char *name;
 	int (*run)(int argc, char **argv);
+	const char *what; /* in a few words, for completions; NULL: not for people */
 } commands[] = {
-	{"run", cmd_run}, {"exec", cmd_exec}, {"new", cmd_new}, {"shell", cmd_shell},
-	{"ls", cmd_ls}, {"status", cmd_status}, {"log", cmd_log}, {"diff", cmd_diff},
-	{"compare", cmd_compare}, {"review", cmd_review}, {"apply", cmd_apply},
-	{"revert", cmd_revert}, {"discard", cmd_discard}, {"snapshot", cmd_snapshot},
-	{"restore", cmd_restore}, {"fork", cmd_fork}, {"rm", cmd_rm}, {"gc", cmd_gc},
-	{"evidence", cmd_evidence}, {"replay", cmd_replay}, {"policy", cmd_policy},
-	{"why", cmd_why}, {"doctor", cmd_doctor}, {"prove", cmd_prove}, {"secret", cmd_secret},
-	{"pending", cmd_pending}, {"allow", cmd_allow}, {"deny", cmd_deny},
-	{"probe", croft_probe_main}, /* inside a sandbox only: one escape attempt */
+	{"run", cmd_run, "run one command in a sandbox"},
+	{"agent", cmd_agent, "run a coding agent in a sandbox that fits it"},
+	{"new", cmd_new, "make an environment"},
+	{"exec", cmd_exec, "run a command in an environment"},
+	{"shell", cmd_shell, "a shell in an environment"},
+	{"up", cmd_up, "start the sandbox of an environment and keep it"},
+	{"down", cmd_down, "end the sandbox of an environment"},
+	{"ps", cmd_ps, "processes of the sandboxes that are up"},
+	{"logs", cmd_logs, "what a process has written"},
+	{"attach", cmd_attach, "connect the terminal to a process"},
+	{"kill", cmd_kill, "send a signal to a process"},
+	{"port", cmd_port, "show a port of a sandbox on this machine"},
+	{"pause", cmd_pause, "stop every process of a sandbox"},
+	{"resume", cmd_resume, "let a paused sandbox go on"},
+	{"ls", cmd_ls, "list environments"},
+	{"status", cmd_status, "what is staged in an environment"},
+	{"log", cmd_log, "what happened in an environment"},
+	{"snapshot", cmd_snapshot, "keep the state of an environment"},
+	{"restore", cmd_restore, "go back to a snapshot"},
+	{"fork", cmd_fork, "make a second environment from one"},
+	{"rm", cmd_rm, "remove environments"},
+	{"gc", cmd_gc, "reclaim what is of no use any more"},
+	{"diff", cmd_diff, "what an environment changed"},
+	{"compare", cmd_compare, "environments side by side"},
+	{"review", cmd_review, "decide about the changes, hunk by hunk"},
+	{"apply", cmd_apply, "land the changes"},
+	{"revert", cmd_revert, "take a landing back out"},
+	{"discard", cmd_discard, "throw staged changes away"},
+	{"init", cmd_init, "write a croft.yaml for this project"},
+	{"evidence", cmd_evidence, "the signed record"},
+	{"replay", cmd_replay, "run recorded commands again"},
+	{"policy", cmd_policy, "see, test, approve and derive policies"},
+	{"secret", cmd_secret, "credentials that sandboxes use and never see"},
+	{"pending", cmd_pending, "connections that wait for a decision"},
+	{"allow", cmd_allow, "let a waiting connection through"},
+	{"deny", cmd_deny, "refuse a waiting connection"},
+	{"why", cmd_why, "why something was denied"},
+	{"doctor", cmd_doctor, "what this machine can enforce"},
+	{"prove", cmd_prove, "try the known escapes"},
+	{"complete", cmd_complete, NULL}, /* asked by the shells, see contrib/completions */
+	{"session", cmd_session, NULL},   /* the process of croft up */
+	{"probe", croft_probe_main, NULL}, /* inside a sandbox only: one escape attempt */
 };
 
 /* Commands of later versions: known words, so that the answer is clear. */
@@ -68,6 +114,16 @@ int cli_fail(struct croft *c)
 {
 	fprintf(stderr, "croft: %s\n", croft_error(c));
 	return croft_error_exit(c);
+}
+
+int cli_fail_start(struct croft *c)
+{
+	int code = cli_fail(c);
+
+	/* What was typed for the command is no command for the shell that started us. */
+	if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
+		tcflush(STDIN_FILENO, TCIFLUSH);
+	return code;
 }
 
 /*
@@ -89,16 +145,30 @@ static int unknown(const char *word)
 {
 	const char *names[sizeof(commands) / sizeof(commands[0])];
 	const char *near;
+	size_t n = 0;
 
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
-		names[i] = commands[i].name;
-	near = croft_suggest(word, names, sizeof(names) / sizeof(names[0]));
+		if (commands[i].what)
+			names[n++] = commands[i].name;
+	near = croft_suggest(word, names, n);
 	fprintf(stderr, "croft: there is no command called %.60s%s%s%s; see: croft help\n", word,
 		near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 	return CROFT_EXIT_FAILED;
 }
 
-static int run_word(const char *word, int argc, char **argv)
+bool cli_command(size_t n, const char **ret_name, const char **ret_what)
+{
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		if (!commands[i].what || n--)
+			continue;
+		*ret_name = commands[i].name;
+		*ret_what = commands[i].what;
+		return true;
+	}
+	return false;
+}
+
+int cli_run_word(const char *word, int argc, char **argv)
 {
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
 		if (!strcmp(word, commands[i].name))
@@ -122,8 +192,11 @@ static int help(int argc, char **argv)
 		return cli_print(usage);
 	if (argc > 2 && (!strcmp(argv[1], "evidence") || !strcmp(argv[1], "policy")))
 		words[n++] = argv[2];
+	if (!strcmp(argv[1], "session")) /* what people look for; the command of that name is not theirs */
+		return cli_print("croft up, down, exec, ps, logs, attach, kill, port, pause and resume "
+				 "are about sessions:\nsee man croft-session, or croft help COMMAND\n");
 	words[n++] = option;
-	return run_word(argv[1], n, words);
+	return cli_run_word(argv[1], n, words);
 }
 
 static int answer(int argc, char **argv)
@@ -136,7 +209,7 @@ static int answer(int argc, char **argv)
 		return help(argc - 1, argv + 1);
 	if (!strcmp(argv[1], "version") || !strcmp(argv[1], "--version"))
 		return cli_print("croft " CROFT_VERSION "\n");
-	return run_word(argv[1], argc - 1, argv + 1);
+	return cli_run_word(argv[1], argc - 1, argv + 1);
 }
 
 int main(int argc, char **argv)

@@ -2,6 +2,7 @@
 /* Option parsing: see cli.h. */
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
@@ -16,6 +17,23 @@ int cli_usage(const char *cmd, const char *fmt, ...)
 	va_end(ap);
 	fprintf(stderr, "; see: croft %s --help\n", cmd);
 	return CROFT_EXIT_FAILED;
+}
+
+int cli_duration(const char *text, unsigned long long *ret_ms)
+{
+	char *end;
+	unsigned long long n = strtoull(text, &end, 10);
+	unsigned long long unit = !strcmp(end, "ms")                    ? 1ull
+				  : !strcmp(end, "") || !strcmp(end, "s") ? 1000ull
+				  : !strcmp(end, "m")                     ? 60000ull
+				  : !strcmp(end, "h")                     ? 3600000ull
+				  : !strcmp(end, "d")                     ? 86400000ull
+									  : 0;
+
+	if (end == text || !unit || text[0] == '-' || n == 0 || n > 100000000)
+		return -1;
+	*ret_ms = n * unit;
+	return 0;
 }
 
 /* The option that was probably meant. */

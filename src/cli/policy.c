@@ -13,19 +13,25 @@
 static const char help[] =
 	"usage: croft policy COMMAND [OPTIONS]\n"
 	"\n"
-	"  show                   the policy that would apply here, and where each rule comes "
+	"  show [OPTIONS]         the policy that would apply here, and where each rule comes "
 	"from\n"
-	"  check [FILE…]          errors in policy files; without one, in those that apply here\n"
-	"  explain PATH…|HOST:PORT…\n"
+	"  check [OPTIONS] [FILE…]\n"
+	"                         errors in policy files; without one, in those that apply here\n"
+	"  explain [OPTIONS] PATH…|HOST:PORT…\n"
 	"                         which rule decides for it, and what would change that\n"
-	"  diff [A] [B]           A and B are files or profiles; exit 1 if they differ\n"
+	"  diff [OPTIONS] [A] [B]\n"
+	"                         A and B are files or profiles; exit 1 if they differ\n"
 	"  trust [--revoke] [FILE]\n"
 	"                         approve exactly these bytes of a project's croft.yaml\n"
 	"  trust [--revoke] --objects DIR\n"
 	"                         let commands read the Git objects in DIR, which the repository\n"
 	"                         here refers to\n"
-	"  set RUN FILE           swap the network rules of a running sandbox for FILE's\n"
-	"  learn -- CMD…          run CMD observed, and propose the narrowest policy\n"
+	"  set RUN|NAME FILE      swap the network rules of a running sandbox, or of an environment\n"
+	"                         that is up, for FILE's\n"
+	"  keys [--json]          every key that a policy file may have\n"
+	"  bundles [--json]       what --use takes, and the hosts that each lets a command reach\n"
+	"  learn [OPTIONS] [--] CMD…\n"
+	"                         run CMD observed, and propose the narrowest policy\n"
 	"\n"
 	"  --json               the answer as JSON\n";
 
@@ -93,6 +99,24 @@ static int policy_check(struct croft *c, struct policy_cmd *pc, int argc, char *
 	if (pc->json)
 		printf("{\"ok\": %s}\n", code == 0 ? "true" : "false");
 	return code;
+}
+
+static int policy_keys(struct croft *c, struct policy_cmd *pc, int argc, char **argv)
+{
+	char *text = NULL;
+
+	if (argc)
+		return cli_usage("policy", "keys takes no arguments");
+	return croft_policy_keys(c, format(pc), &text) < 0 ? cli_fail(c) : print(text, 0);
+}
+
+static int policy_bundles(struct croft *c, struct policy_cmd *pc, int argc, char **argv)
+{
+	char *text = NULL;
+
+	if (argc)
+		return cli_usage("policy", "bundles takes no arguments");
+	return croft_policy_bundles(c, format(pc), &text) < 0 ? cli_fail(c) : print(text, 0);
 }
 
 static int policy_explain(struct croft *c, struct policy_cmd *pc, int argc, char **argv)
@@ -167,14 +191,21 @@ static int policy_set(struct croft *c, struct policy_cmd *pc, int argc, char **a
 {
 	struct croft_policy_options o = {.directory = pc->common.workspace};
 	struct croft_policy *p = NULL;
-	int code = 0;
+	struct croft_sandbox *s = NULL;
+	int code = 0, r;
 
 	if (argc != 2)
 		return cli_usage("policy",
-			"set takes a run (as croft run prints it in brackets) and a file");
+			"set takes an environment that is up, or a run (as croft run prints it in "
+			"brackets), and a file");
 	o.policy_file = argv[1];
-	if (croft_policy_load(c, &o, &p) < 0 || croft_policy_set(c, argv[0], p) < 0)
+	r = croft_policy_load(c, &o, &p);
+	if (r == 0)
+		r = croft_sandbox_open(c, argv[0], &s) == 1 ? croft_session_policy(c, argv[0], p)
+							    : croft_policy_set(c, argv[0], p);
+	if (r < 0)
 		code = cli_fail(c);
+	croft_sandbox_close(s);
 	croft_policy_free(p);
 	return code;
 }
@@ -183,7 +214,8 @@ static const struct {
 	const char *name;
 	int (*run)(struct croft *c, struct policy_cmd *pc, int argc, char **argv);
 } commands[] = {{"show", policy_show}, {"check", policy_check}, {"explain", policy_explain},
-	{"diff", policy_diff}, {"trust", policy_trust}, {"set", policy_set}};
+	{"diff", policy_diff}, {"trust", policy_trust}, {"set", policy_set}, {"keys", policy_keys},
+	{"bundles", policy_bundles}};
 #define COMMANDS_N (sizeof(commands) / sizeof(commands[0]))
 
 /* Reports take --json alone; "--json -" means the same here as it does for croft run. */
@@ -238,8 +270,8 @@ int cmd_policy(int argc, char **argv)
 	int code;
 
 	if (argc < 2)
-		return cli_usage(
-			"policy", "say what: show, check, explain, diff, trust, set or learn");
+		return cli_usage("policy",
+			"say what: show, check, explain, diff, trust, set, keys, bundles or learn");
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
 		fputs(help, stdout);
 		return cli_print(common_help);
@@ -260,6 +292,7 @@ int cmd_policy(int argc, char **argv)
 		return code;
 	}
 	return cli_usage("policy",
-		"there is no \"%.60s\"; it is show, check, explain, diff, trust, set or learn",
+		"there is no \"%.60s\"; it is show, check, explain, diff, trust, set, keys, "
+		"bundles or learn",
 		argv[1]);
 }

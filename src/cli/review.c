@@ -9,7 +9,7 @@
 #include "cli/review_walk.h"
 
 static const char help[] =
-	"usage: croft review [--since-review] NAME\n"
+	"usage: croft review [--since-review] [NAME]\n"
 	"       croft review NAME [--accept-all] [--accept PATH]… [--reject PATH]… [--json]\n"
 	"\n"
 	"On a terminal: goes through the changes, hunk by hunk; y accepts, n rejects, e edits, ? "
@@ -158,21 +158,22 @@ int cmd_review(int argc, char **argv)
 		{"since-review", 0, OPT_FLAG, &rc.since}, {"json", 0, OPT_FLAG, &rc.json},
 		{"help", 'h', OPT_FLAG, &rc.help}};
 	int i = opt_parse_words("review", argc, argv, opts, sizeof(opts) / sizeof(opts[0]));
+	const char *name;
 	bool script = rc.all || rc.accept.n || rc.reject.n;
 
 	if (i < 0)
 		return CROFT_EXIT_FAILED;
 	if (rc.help)
 		return cli_print(help);
-	if (argc - i != 1)
-		return cli_usage("review",
-			i == argc ? "say which environment"
-				  : "takes one environment (paths go with --accept and --reject)");
+	if (argc - i > 1)
+		return cli_usage(
+			"review", "takes one environment (paths go with --accept and --reject)");
 	if (rc.json && !script)
 		return cli_usage("review", "--json goes with --accept-all, --accept or --reject; "
 					   "to look only: croft diff --json");
 	if (!script && (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)))
 		return cli_usage("review",
 			"this is no terminal; use --accept-all, --accept PATH or --reject PATH");
-	return review(&rc, argv[i], script);
+	name = i < argc ? argv[i] : cli_last_env("review");
+	return name ? review(&rc, name, script) : CROFT_EXIT_FAILED;
 }

@@ -134,7 +134,7 @@ char *review_editor(const char *text)
 		fprintf(stderr,
 			"croft: the editor failed (set VISUAL or EDITOR); nothing was changed\n");
 	else if (!(changed = read_file(path)))
-		fprintf(stderr, "croft: what the editor left is no text of at most 64 MiB\n");
+		fprintf(stderr, "croft: the edited text is not text, or has more than 64 MiB\n");
 	unlink(path);
 	return changed;
 }

@@ -285,7 +285,7 @@ static void edit(struct walk *w, const struct croft_review_item *x)
 	char *given, *changed;
 
 	if (!x->editable) {
-		puts("This cannot be edited here: it is no plain text hunk.");
+		puts("This cannot be edited here: it is not a plain text hunk.");
 		return;
 	}
 	text = croft_review_text(w->review, w->at);

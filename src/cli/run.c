@@ -83,7 +83,7 @@ static void close_json(struct json_out *o)
 		close(o->fd);
 }
 
-static int dry_run(struct croft *c, struct croft_env *env, char **argv, const char *json)
+int run_dry(struct croft *c, struct croft_env *env, char **argv, const char *json)
 {
 	char *text = NULL;
 	int code;
@@ -116,7 +116,7 @@ static void give_stdio(struct croft_input *in)
 }
 
 /* Where the reviewer goes from here. */
-static void tell_staged(struct croft_env *env, bool quiet)
+void run_tell_staged(struct croft_env *env, bool quiet)
 {
 	const char *name = croft_env_name(env);
 
@@ -131,7 +131,7 @@ static void tell_staged(struct croft_env *env, bool quiet)
 
 int run_execute(struct croft *c, struct croft_env *env, const struct common *o, char **argv)
 {
-	struct croft_input in = {.argv = (const char *const *)argv, .fd = {0, 1, 2}};
+	struct croft_input in = {.argv = (const char *const *)argv, .fd = {0, 1, 2}, .label = o->label};
 	struct json_out json = {.fd = -1};
 	struct croft_receipt *r = NULL;
 	int code;
@@ -143,7 +143,7 @@ int run_execute(struct croft *c, struct croft_env *env, const struct common *o, 
 	give_stdio(&in);
 	if (croft_execute(env, "exec", &in, &r) < 0) {
 		close_json(&json);
-		return cli_fail(c);
+		return cli_fail_start(c);
 	}
 	code = croft_receipt_exit(r);
 	if (!o->quiet)
@@ -181,7 +181,8 @@ int cmd_run(int argc, char **argv)
 	}
 	if (i >= argc)
 		return cli_usage("run", "no command given");
-	if (common_policy("run", &o, &st, &po) < 0)
+	croft_ends_soon(!dry);
+	if (common_env_set("run", &o) < 0 || common_policy("run", &o, &st, &po) < 0)
 		return CROFT_EXIT_FAILED;
 	if (!(c = croft_new()))
 		return CROFT_EXIT_FAILED;
@@ -190,11 +191,11 @@ int cmd_run(int argc, char **argv)
 		.prefer_staged = !o.direct && !o.discard,
 		.allow_degraded = o.allow_degraded};
 	if (croft_policy_load(c, &po, &p) < 0 || croft_env_open(c, NULL, p, &eo, &env) < 0)
-		code = cli_fail(c);
+		code = cli_fail_start(c);
 	else
-		code = dry ? dry_run(c, env, argv + i, o.json) : run_execute(c, env, &o, argv + i);
+		code = dry ? run_dry(c, env, argv + i, o.json) : run_execute(c, env, &o, argv + i);
 	if (env && !dry)
-		tell_staged(env, o.quiet);
+		run_tell_staged(env, o.quiet);
 	croft_env_close(env);
 	croft_policy_free(p);
 	croft_free(c);

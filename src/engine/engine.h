@@ -3,7 +3,7 @@
  * One engine implements one tier behind this vtable. Engines do not know each other; core knows
  * only this header.
  *
- * Order: probe() -> plan() -> start(): the sandbox's first process sets itself up, locks itself
+ * Order: probe() -> (begin() ->) plan() -> start(): the sandbox's first process sets itself up, locks itself
  *        down
  * and reports READY, then waits; core serves the watchers and says GO, with the cgroup to join;
  * only then does the command exist.
@@ -17,7 +17,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
-#include "engine/plan.h"
+#include "engine/plan/plan.h"
 #include "policy/policy.h"
 
 /* A tree of the workspace as kept overlay layers. Paths absolute. */
@@ -36,8 +36,21 @@ struct staging {
 	const char *objects_dir;
 };
 
+/*
+ * A path of the host's as the sandbox may write it: what it writes stays beside the environment, in croft's
+ * state. Paths absolute and canonical.
+ */
+struct request_view {
+	const char *path;
+	const char *upper, *work; /* of a directory; NULL: what is written is lost in the end */
+	const char *copy;         /* of a file: its private version; NULL: it is only read */
+	const char *kept;         /* the directory whose size counts; NULL: nothing is kept */
+};
+#define REQUEST_VIEWS_MAX 32u
+
 /* What to run. Borrowed strings; all paths absolute. */
 struct request {
+	bool serve; /* no command of its own: they come while it is up (engine/init/init_session.h) */
 	char *const *argv;
 	char *const *envp;     /* complete: nothing of the caller's environment is added */
 	const char *cwd;       /* canonical, inside the workspace */
@@ -46,9 +59,14 @@ struct request {
 	const char *scratch;   /* process tier: private directory for HOME and TMPDIR, or NULL */
 	bool discard;          /* workspace on an ephemeral overlay */
 	const struct staging *staging; /* workspace on kept layers; NULL: in place */
+	const struct request_view *views;
+	size_t views_n;
 	bool capture;      /* every connection lands in sockets that are handed out with READY */
+	const uint16_t *local_ports; /* and those to these ports of loopback, which are the host's */
+	size_t local_ports_n;
 	bool refuse_names; /* no network: lookups land in a socket that is handed out with READY */
 	bool no_retries;   /* no network: CLOSED_APT_CONF tells apt so */
+	const char *git_config; /* text of GIT_CONF: who commits; NULL: not known */
 	unsigned trust;    /* bits of enum trust_file: what the command shall find */
 	uint16_t proxy_port; /* process tier: the one TCP port that may be connected to, or 0 */
 	int stdio[3];        /* what the command gets as 0, 1, 2 */
@@ -60,33 +78,43 @@ struct request {
 /* Whom the command shall trust: made outside, put into the private root. */
 enum trust_file { TRUST_BUNDLE, TRUST_CA, TRUST_JAVA, TRUST_FILE_NUM };
 #define CLOSED_APT_CONF "/.croft/apt.conf"
+#define GIT_CONF "/.croft/gitconfig"
 #define TRUST_DIR "/.croft/trust"
 extern const char *const trust_file_names[TRUST_FILE_NUM]; /* below TRUST_DIR */
 
 /*
  * What was really enforced: filled by the sandbox itself while locking down, echoed in the receipt.
+ * One list, so that no field can be missing from the message that carries it (init/control.c):
+ * N is a number, F a flag.
  */
+/* clang-format off */
+#define ENFORCED(N, F)                                                                             \
+	N(landlock_abi) /* 0: none */                                                              \
+	N(landlock_rules)                                                                          \
+	N(seccomp_insns)                                                                           \
+	F(landlock_reads) /* and not only the mounts */                                            \
+	F(landlock_tcp)   /* TCP closed by Landlock */                                             \
+	F(landlock_scoped)                                                                         \
+	F(ns_user) F(ns_mount) F(ns_pid) F(ns_net) F(ns_ipc) F(ns_uts) F(ns_cgroup) F(ns_time)     \
+	F(no_new_privs)                                                                            \
+	F(caps_empty)                                                                              \
+	F(keyring_new)                                                                             \
+	F(groups_dropped) /* supplementary groups gone */                                          \
+	F(decoys)         /* decoy filesystem serving */                                           \
+	F(traps)          /* in its place: symlinks that keep when they were followed */           \
+	F(rlimit_pids) F(rlimit_memory)                                                            \
+	F(capture)     /* all traffic lands in the gateway's sockets */                            \
+	F(proxy)       /* TCP to the gateway's port only */                                        \
+	F(broker)      /* path-changing calls are performed by the broker */                       \
+	F(broker_meta) /* and so is metadata, if nothing else */                                   \
+	N(mounts)                                                                                  \
+	N(nproc_others) /* STARTED: tasks of the user that RLIMIT_NPROC counts, too */
+/* clang-format on */
+
+#define ENFORCED_NUMBER(name) uint32_t name;
+#define ENFORCED_FLAG(name) uint8_t name;
 struct enforced {
-	int32_t landlock_abi; /* 0: none */
-	uint32_t landlock_rules;
-	uint32_t seccomp_insns;
-	uint8_t landlock_reads; /* and not only the mounts */
-	uint8_t landlock_tcp;   /* TCP closed by Landlock */
-	uint8_t landlock_scoped;
-	uint8_t ns_user, ns_mount, ns_pid, ns_net, ns_ipc, ns_uts, ns_cgroup, ns_time;
-	uint8_t no_new_privs;
-	uint8_t caps_empty;
-	uint8_t keyring_new;
-	uint8_t groups_dropped; /* supplementary groups gone */
-	uint8_t decoys;         /* decoy filesystem serving */
-	uint8_t traps;          /* in its place: symlinks that keep when they were followed */
-	uint8_t rlimit_pids, rlimit_memory;
-	uint8_t capture;     /* all traffic lands in the gateway's sockets */
-	uint8_t proxy;       /* TCP to the gateway's port only */
-	uint8_t broker;      /* path-changing calls are performed by the broker */
-	uint8_t broker_meta; /* and so is metadata, if nothing else */
-	uint32_t mounts;
-	uint32_t nproc_others; /* STARTED: tasks of the user that RLIMIT_NPROC counts, too */
+	ENFORCED(ENFORCED_NUMBER, ENFORCED_FLAG)
 };
 
 enum sandbox_fd {
@@ -114,17 +142,55 @@ struct sandbox {
 	int control;            /* SOCK_SEQPACKET to it */
 	int fd[SANDBOX_FD_NUM]; /* received with READY, -1 unused */
 	bool in_cgroup;         /* born in the cgroup: no need to enter it */
+	bool waits;             /* begun, and waits for the plan of start() */
 	struct enforced enforced;
+};
+
+/*
+ * What an engine's boundary has or does. The parts above ask for these, never for a tier by name
+ * (tools/check-layers), so that an engine that is added later need only say what it is.
+ */
+enum engine_can {
+	/* Changes of the workspace can be staged or discarded. */
+	ENGINE_STAGE = 1 << 0,
+	/* The end of the first process ends all others. */
+	ENGINE_OWN_PIDS = 1 << 1,
+	/*
+	 * All connections and lookups can be captured, and ports be published. Without it programs
+	 * have to use the gateway's proxy port.
+	 */
+	ENGINE_OWN_NETWORK = 1 << 2,
+	/*
+	 * /tmp, HOME, /run and /dev are the sandbox's own, with a limit on their size. Without it
+	 * HOME and TMPDIR lead to a directory on the host.
+	 */
+	ENGINE_PRIVATE_ROOT = 1 << 3,
+	/* Named sockets of host services in granted trees can be connected to. */
+	ENGINE_UNIX_SOCKETS = 1 << 4,
+	/* A broker judges every name, whatever the policy is. */
+	ENGINE_BROKER = 1 << 5,
+	/* There is a time namespace where the kernel has them. */
+	ENGINE_TIME_NAMESPACE = 1 << 6,
+	/* Strong enough for `threat: hostile`. */
+	ENGINE_HOSTILE = 1 << 7,
 };
 
 struct engine {
 	const char *name;
 	enum tier tier;
+	unsigned can; /* bits of enum engine_can */
 	/*
 	 * Can this machine hold this tier? Tried by doing; on failure `e` has the reason and the
 	 * fix.
 	 */
 	int (*probe)(struct err *e);
+	/*
+	 * Optional: start before the plan is made. The sandbox sets up what every plan for this request
+	 * begins with, which is put into *ret for plan() to go on with, and waits for start(). -errno:
+	 * nothing was begun, and start() does all.
+	 */
+	int (*begin)(struct sandbox *s, struct plan *ret, const struct policy *p,
+		const struct request *r, struct err *e);
 	int (*plan)(
 		struct plan *ret, const struct policy *p, const struct request *r, struct err *e);
 	/* Returns once the child exists; set-up errors arrive as control messages. */
@@ -135,7 +201,17 @@ struct engine {
 extern const struct engine engine_process;
 extern const struct engine engine_namespace;
 
-/* Control messages (engine/init.c), fixed size, checked on receipt. */
+/* Every engine, strongest first (tier_strength()): the order in which `auto` tries them. */
+#define ENGINES_MAX TIER_NUM
+extern const struct engine *const engine_list[];
+extern const size_t engine_list_n;
+const struct engine *engine_of(enum tier t); /* NULL for TIER_AUTO */
+/* One that waits for its plan shall not get one: end it. */
+void sandbox_abandon(struct sandbox *s);
+/* Can the engine of this tier do all of that? TIER_AUTO: can any? */
+bool engine_tier_can(enum tier t, unsigned can);
+
+/* Control messages between the supervisor S and the first process; their form: engine/init/control.c. */
 enum control_type {
 	CONTROL_READY = 1,
 	CONTROL_GO,
@@ -148,15 +224,19 @@ enum control_type {
 			      whole file, or (status 1) what goes around the host's */
 	CONTROL_CONNECT,   /* S: a connection to port `status` on loopback inside, please */
 	CONTROL_CONNECTED, /* its answer: INNER, or status is an errno */
+	CONTROL_PLAN,      /* S: what it waits for is handed over (os/heap.h), to one that was begun early */
 	CONTROL_NUM
 };
 
 /* What a cgroup holds already, so that no rlimit need stand in for it. */
 enum go_flags { GO_CGROUP_MEMORY = 1, GO_CGROUP_PIDS = 2 };
 
+/* A message as it is read; what its type does not have is 0. */
 struct control_msg {
 	uint32_t type;
-	int32_t status;    /* EXIT, STOPPED: wait status; GO: enum go_flags; CONNECT: port */
+	int32_t status;    /* EXIT, STOPPED: wait status; GO: enum go_flags; CONNECT: port;
+			      TRUST, CONNECTED: see there; READY: the number of the broker's thread */
+	uint32_t id;       /* CONNECT, and repeated in CONNECTED */
 	uint32_t err_kind; /* FAILED */
 	uint32_t err_boundary;
 	int32_t errnum;
@@ -165,7 +245,7 @@ struct control_msg {
 	uint32_t fd_mask;         /* READY: which enum sandbox_fd follow as SCM_RIGHTS, in order;
 				     GO: as many bits as cgroup descriptors to join */
 	struct enforced enforced; /* READY, STARTED */
-	char msg[ERR_MSG_MAX];    /* FAILED */
+	char msg[ERR_MSG_MAX];    /* FAILED, TRUST */
 };
 
 #endif

@@ -36,7 +36,7 @@ static char
 
 /* ------------------------------------------------------------------ the stream */
 
-struct stream {
+struct object_stream {
 	int fd; /* -1: hash only */
 	struct hasher hash;
 	uint32_t adler;
@@ -45,7 +45,7 @@ struct stream {
 	size_t start, n; /* where the head is; bytes after it */
 };
 
-static int stream_flush(struct stream *s, bool last)
+static int stream_flush(struct object_stream *s, bool last)
 {
 	unsigned char *h = s->block + s->start;
 	size_t end = s->start + BLOCK_HEAD + s->n;
@@ -66,7 +66,7 @@ static int stream_flush(struct stream *s, bool last)
 	return r;
 }
 
-static int stream_put(struct stream *s, const void *p, size_t n)
+static int stream_put(struct object_stream *s, const void *p, size_t n)
 {
 	const unsigned char *u = p;
 
@@ -90,11 +90,12 @@ static int stream_put(struct stream *s, const void *p, size_t n)
 	return 0;
 }
 
-static int stream_begin(struct stream *s, int fd, enum git_hash h, enum git_type t, uint64_t size)
+static int stream_begin(
+	struct object_stream *s, int fd, enum git_hash h, enum git_type t, uint64_t size)
 {
 	char head[HASHER_HEAD_MAX];
 
-	*s = (struct stream){.fd = fd, .adler = ADLER32_BEGIN};
+	*s = (struct object_stream){.fd = fd, .adler = ADLER32_BEGIN};
 	hasher_begin(&s->hash, h, t, size);
 	if (fd < 0)
 		return 0;
@@ -107,14 +108,14 @@ static int stream_begin(struct stream *s, int fd, enum git_hash h, enum git_type
 	return stream_put(s, head, hasher_head(head, t, size));
 }
 
-static int stream_add(struct stream *s, const void *p, size_t n)
+static int stream_add(struct object_stream *s, const void *p, size_t n)
 {
 	hasher_add(&s->hash, p, n);
 	return stream_put(s, p, n);
 }
 
 /* So many zero bytes: hashed like any others, but neither read nor stored one by one. */
-static int stream_zeros(struct stream *s, uint64_t n)
+static int stream_zeros(struct object_stream *s, uint64_t n)
 {
 	struct zeros z;
 	int r;
@@ -141,13 +142,13 @@ static int stream_zeros(struct stream *s, uint64_t n)
 	return r < 0 ? r : fd_write_all(s->fd, z.after, z.after_n);
 }
 
-static int stream_end(struct stream *s, struct oid *ret)
+static int stream_end(struct object_stream *s, struct oid *ret)
 {
 	hasher_end(&s->hash, ret);
 	return s->fd < 0 ? 0 : stream_flush(s, true);
 }
 
-static void stream_done(struct stream *s)
+static void stream_done(struct object_stream *s)
 {
 	free(s->block);
 }
@@ -299,7 +300,7 @@ void git_store_close(struct git_store *s)
 }
 
 static int write_bytes(
-	struct stream *st, int fd, enum git_hash h, enum git_type t, const void *p, size_t n)
+	struct object_stream *st, int fd, enum git_hash h, enum git_type t, const void *p, size_t n)
 {
 	struct oid again;
 	int r = stream_begin(st, fd, h, t, n);
@@ -312,7 +313,7 @@ static int write_bytes(
 static int write_loose(
 	struct git_store *s, enum git_type t, const void *p, size_t n, const struct oid *o)
 {
-	cleanup_stream struct stream st = {.fd = -1};
+	cleanup_stream struct object_stream st = {.fd = -1};
 	cleanup_fd int fd = -1;
 	char temp[GIT_TEMP_MAX];
 	int r;
@@ -366,7 +367,7 @@ static ssize_t read_at(int fd, void *p, size_t n, uint64_t at)
 }
 
 struct pump {
-	struct stream *st;
+	struct object_stream *st;
 	int fd;
 	uint64_t at, size;
 	uint64_t zeros; /* seen, and not in the stream yet */
@@ -415,7 +416,7 @@ static void skip_hole(struct pump *p)
 }
 
 /* Exactly size bytes through the stream, and then the end. */
-static int pump(struct stream *st, int fd, uint64_t size)
+static int pump(struct object_stream *st, int fd, uint64_t size)
 {
 	cleanup_free char *chunk = malloc(SMALL_B);
 	struct pump p = {.st = st, .fd = fd, .size = size, .chunk = chunk};
@@ -447,7 +448,7 @@ static int pump(struct stream *st, int fd, uint64_t size)
 
 static int write_large(struct git_store *s, int fd, uint64_t size, struct oid *ret)
 {
-	cleanup_stream struct stream st = {.fd = -1};
+	cleanup_stream struct object_stream st = {.fd = -1};
 	cleanup_fd int temp_fd = -1;
 	char temp[GIT_TEMP_MAX];
 	struct oid o;

@@ -17,10 +17,7 @@
 
 int repo_open(struct repo *ret, const char *workspace, const char *state_dir, struct err *e)
 {
-	cleanup_repo struct repo r = {.objects = STRLIST_INIT(REPO_OBJECTS_MAX),
-		.included = STRLIST_INIT(REPO_CONFIGS_MAX),
-		.config_files = STRLIST_INIT(REPO_CONFIGS_MAX),
-		.muted = STRLIST_INIT(MUTE_MAX)};
+	cleanup_repo struct repo r = {0};
 	int rc;
 
 	rc = repo_find(&r, workspace, e);

@@ -44,6 +44,11 @@ struct repo {
 
 /* Finds the repository and makes the store if need be. A damaged one is refused with what to do. */
 int repo_open(struct repo *ret, const char *workspace, const char *state_dir, struct err *e);
+/*
+ * The same without a store, and without what its configuration says: *r needs repo_done()
+ * whatever comes back. No git_dir: there is no repository.
+ */
+int repo_find(struct repo *r, const char *workspace, struct err *e);
 void repo_done(struct repo *r);
 #define cleanup_repo __attribute__((cleanup(repo_done)))
 

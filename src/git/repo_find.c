@@ -6,7 +6,7 @@
  *         and their alternates, all by reading files, because this is on the way of every command.
  *         Only what stands in the configuration is asked of git, once per change (store.c).
  * Trust:  the repository may have come with the project, or a command may have made it: what it names is a
- *         candidate (repo_is_own(), core/objects.h). Every file that is read has a maximum, is regular and
+ *         candidate (repo_is_own(), objects.h). Every file that is read has a maximum, is regular and
  *         is reached through no symlink; every list has an end.
  */
 #include <errno.h>
@@ -177,6 +177,10 @@ int repo_find(struct repo *r, const char *workspace, struct err *e)
 	cleanup_free char *objects = NULL;
 	int rc;
 
+	*r = (struct repo){.objects = STRLIST_INIT(REPO_OBJECTS_MAX),
+		.included = STRLIST_INIT(REPO_CONFIGS_MAX),
+		.config_files = STRLIST_INIT(REPO_CONFIGS_MAX),
+		.muted = STRLIST_INIT(MUTE_MAX)};
 	r->workspace = repo_canonical("/", workspace);
 	if (!r->workspace)
 		return err_set(e, ENOENT, "open %s", workspace);

@@ -17,8 +17,6 @@ char *repo_canonical(const char *base, const char *path);
 /* Is what git opens in the Git directory, and at the top of the workspace, a regular file each time? */
 int repo_check_files(const struct repo *r, struct err *e);
 
-/* Fills workspace, git_dir, common_dir, objects, shallow. Starts nothing. */
-int repo_find(struct repo *r, const char *workspace, struct err *e);
 /* Fills hash, sparse, reftable, claims_workspace, hooks_path, included, config_files by asking git. */
 int repo_ask_git(struct repo *r, struct err *e);
 /* Text that changes whenever the answers of repo_ask_git may. */

@@ -3,7 +3,7 @@
  * The object directories that a repository names, and what they may be: see repo.h.
  *
  * Trust:  whoever made the workspace may have made its .git. So a directory that alternates name is taken
- *         only as a candidate: core/objects.h asks the policy and the user's approvals before anything in it
+ *         only as a candidate: objects.h asks the policy and the user's approvals before anything in it
  *         is shown to a command or checked out for it, and what is in it must look like objects and nothing
  *         else. No symlink counts as an object, a pack or a directory of them, because git on the host would
  *         follow it to another repository.

@@ -31,7 +31,7 @@ struct span {
 };
 
 /* What one edited name becomes. */
-struct outcome {
+struct edit_outcome {
 	const char *name;
 	size_t name_n;
 	int64_t was;   /* its old position; -1: new */
@@ -142,7 +142,7 @@ static int take_exact(
  * Fills mode and oid of out.
  */
 static int edit_name(struct editor *ed, const struct span *own, const struct span *below,
-	const struct tree_entry *old, struct outcome *out)
+	const struct tree_entry *old, struct edit_outcome *out)
 {
 	const struct treemap_dir *base = NULL;
 	const struct tree_edit *set = NULL;
@@ -199,20 +199,20 @@ static void split(const struct span *sp, struct span *own, struct span *below, s
 
 /* Every edited name of a directory. Returns how many. */
 static int64_t edit_names(struct editor *ed, const struct treemap_dir *base, const struct span *sp,
-	struct outcome *out)
+	struct edit_outcome *out)
 {
 	struct span left = *sp;
 	int64_t n = 0;
 
 	while (left.n > 0) {
 		struct tree_entry old = {0};
-		struct outcome *o = &out[n++];
+		struct edit_outcome *o = &out[n++];
 		struct span own, below;
 		size_t name_n;
 		int r;
 
 		split(&left, &own, &below, &name_n);
-		*o = (struct outcome){
+		*o = (struct edit_outcome){
 			.name = left.v[0].path + left.skip, .name_n = name_n, .was = -1};
 		if (base)
 			o->was = treemap_search(ed->m, base, o->name, name_n, &old);
@@ -229,14 +229,14 @@ static int64_t edit_names(struct editor *ed, const struct treemap_dir *base, con
 
 static int by_position(const void *a, const void *b)
 {
-	const struct outcome *x = a, *y = b;
+	const struct edit_outcome *x = a, *y = b;
 
 	return (x->was > y->was) - (x->was < y->was);
 }
 
 static int by_order(const void *a, const void *b)
 {
-	const struct outcome *x = a, *y = b;
+	const struct edit_outcome *x = a, *y = b;
 
 	return tree_name_cmp(x->name, x->name_n, x->mode, y->name, y->name_n, y->mode);
 }
@@ -250,8 +250,8 @@ static void put(struct buf *raw, unsigned mode, const char *name, size_t n, cons
 }
 
 /* Old entries that nobody edited, as they are, and the new ones, in Git's order. */
-static int merge(struct editor *ed, const struct treemap_dir *base, struct outcome *out, size_t n,
-	struct buf *raw)
+static int merge(struct editor *ed, const struct treemap_dir *base, struct edit_outcome *out,
+	size_t n, struct buf *raw)
 {
 	size_t olds = base ? base->entries_n : 0, skip_n = 0, next = 0;
 	cleanup_free int64_t *skip = malloc((n + 1) * sizeof(*skip));
@@ -292,7 +292,7 @@ static int merge(struct editor *ed, const struct treemap_dir *base, struct outco
 static int edit_dir(struct editor *ed, const struct treemap_dir *base, const struct span *sp,
 	const struct oid *was, struct oid *ret)
 {
-	cleanup_free struct outcome *out = calloc(sp->n, sizeof(*out));
+	cleanup_free struct edit_outcome *out = calloc(sp->n, sizeof(*out));
 	cleanup_buf struct buf raw = BUF_INIT(EDIT_RAW_MAX);
 	struct oid now;
 	int64_t n;

@@ -139,6 +139,13 @@ int caps_drop_all(struct err *e)
 	return verify(e);
 }
 
+int caps_reduce(uint64_t keep, struct err *e)
+{
+	if (keep)
+		return err_refuse(e, "capabilities cannot be kept in a sandbox by this croft");
+	return caps_drop_all(e);
+}
+
 int keyring_new_session(struct err *e)
 {
 	if (forced_fail("keyring"))

@@ -25,10 +25,11 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "os/cgroup_place.h"
+#include "os/cgroup_impl.h"
 #include "os/clock.h"
 #include "os/forced.h"
 #include "os/path.h"
+#include "os/proctree.h"
 
 const char *const cgroup_kind_names[CGROUP_KIND_NUM] = {"none", "v1", "v2", "hybrid"};
 
@@ -174,6 +175,12 @@ static int make_dir(
 		unlinkat(parent, c->name, AT_REMOVEDIR);
 		return rc;
 	}
+	if (p->threaded && (rc = file_poke_at(c->dir_fd[i], "cgroup.type", "threaded")) < 0) {
+		close_fd(&c->dir_fd[i]);
+		unlinkat(parent, c->name, AT_REMOVEDIR);
+		return rc;
+	}
+	c->threaded |= p->threaded;
 	c->parent_fd[i] = take_fd(&parent);
 	c->dir_v2[i] = p->v2;
 	c->dir_has[i] = set_limits(c->dir_fd[i], p, l);
@@ -203,24 +210,29 @@ static bool has_neighbours(const struct cgroup *c)
 	return false;
 }
 
-int cgroup_make(struct cgroup *c, const char *id, const struct cgroup_limits *l, struct err *e)
+unsigned cgroup_wanted(const struct cgroup_limits *l)
 {
-	struct cgroup_place place[CGROUP_DIRS_MAX];
-	unsigned want = (l->memory_b != UINT64_MAX ? CGROUP_HAS_MEMORY : 0u) |
-			(l->cpu_milli != UINT64_MAX ? CGROUP_HAS_CPU : 0u) |
-			(l->pids != UINT64_MAX ? CGROUP_HAS_PIDS : 0u);
-	size_t n;
+	return (l->memory_b != UINT64_MAX ? CGROUP_HAS_MEMORY : 0u) |
+	       (l->cpu_milli != UINT64_MAX ? CGROUP_HAS_CPU : 0u) |
+	       (l->pids != UINT64_MAX ? CGROUP_HAS_PIDS : 0u);
+}
 
+int cgroup_begin(struct cgroup *c, const char *id, struct err *e)
+{
 	*c = CGROUP_INIT;
 	if (!valid_id(id))
 		return err_invalid(e, "a cgroup cannot be named after this id");
-	if (forced_fail("cgroup")) {
-		snprintf(c->why, sizeof(c->why), "cgroups are switched off for a test");
-		return 0;
-	}
 	snprintf(c->name, sizeof(c->name), "croft-%d.%lx.%" PRIx64 "-%s", getpid(), pid_namespace(),
 		boot_ticks(), id);
-	n = cgroup_places(want, place, c->why, sizeof(c->why));
+	if (!forced_fail("cgroup"))
+		return 0;
+	snprintf(c->why, sizeof(c->why), "cgroups are switched off for a test");
+	return 1;
+}
+
+void cgroup_make_in(
+	struct cgroup *c, struct cgroup_place *place, size_t n, const struct cgroup_limits *l)
+{
 	for (size_t i = 0; i < n; i++) {
 		int rc = make_dir(c, i, &place[i], l);
 
@@ -233,8 +245,18 @@ int cgroup_make(struct cgroup *c, const char *id, const struct cgroup_limits *l,
 	}
 	c->kind = kind_of(c);
 	/* By the random id, not by our pid: runs in a row take pids in equal steps. */
-	if ((unsigned char)id[strlen(id) - 1] % REAP_EVERY == 0 && has_neighbours(c))
+	if ((unsigned char)c->name[strlen(c->name) - 1] % REAP_EVERY == 0 && has_neighbours(c))
 		cgroup_reap_stale(c);
+}
+
+int cgroup_make(struct cgroup *c, const char *id, const struct cgroup_limits *l, struct err *e)
+{
+	struct cgroup_place place[CGROUP_DIRS_MAX];
+	int rc = cgroup_begin(c, id, e);
+
+	if (rc != 0)
+		return MIN_OF(rc, 0);
+	cgroup_make_in(c, place, cgroup_places(cgroup_wanted(l), place, c->why, sizeof(c->why)), l);
 	return 0;
 }
 
@@ -261,8 +283,11 @@ int cgroup_join_fds(const struct cgroup *c, int ret_fds[CGROUP_DIRS_MAX], struct
 	for (size_t i = 0; i < CGROUP_DIRS_MAX; i++) {
 		if (c->dir_fd[i] < 0)
 			continue;
-		/* One thread moving itself waits for nobody: v1 has a file for it. */
-		fds[n] = openat(c->dir_fd[i], c->dir_v2[i] ? "cgroup.procs" : "tasks",
+		/* One thread moving itself waits for nobody: v1 has a file for it, and threaded groups. */
+		fds[n] = openat(c->dir_fd[i],
+			!c->dir_v2[i] ? "tasks"
+			: c->threaded ? "cgroup.threads"
+				      : "cgroup.procs",
 			O_WRONLY | O_CLOEXEC);
 		if (fds[n] < 0) {
 			int errnum = errno;
@@ -301,9 +326,32 @@ int cgroup_enter(struct cgroup *c, pid_t pid, struct err *e)
 
 /* --- while it lives --- */
 
+/* Without those of groups below, which v2 counts here too since Linux 6.11. */
+static const char *own_events(int fd)
+{
+	static const char *const local = "pids.events.local";
+
+	return faccessat(fd, local, F_OK, 0) == 0 ? local : "pids.events";
+}
+
+void cgroup_hits(const struct cgroup *c, struct cgroup_hits *ret)
+{
+	*ret = (struct cgroup_hits){0};
+	for (size_t i = 0; i < CGROUP_DIRS_MAX; i++) {
+		int fd = c->dir_fd[i];
+
+		if (fd >= 0 && c->dir_has[i] & CGROUP_HAS_MEMORY)
+			ret->oom_kills = read_number(fd,
+				c->dir_v2[i] ? "memory.events" : "memory.oom_control", "oom_kill");
+		if (fd >= 0 && c->dir_has[i] & CGROUP_HAS_PIDS)
+			ret->pids_refused = read_number(fd, own_events(fd), "max");
+	}
+}
+
 void cgroup_usage(const struct cgroup *c, struct cgroup_usage *ret)
 {
 	*ret = (struct cgroup_usage){0};
+	cgroup_hits(c, &ret->hits);
 	for (size_t i = 0; i < CGROUP_DIRS_MAX; i++) {
 		int fd = c->dir_fd[i];
 		unsigned has = c->dir_has[i];
@@ -314,14 +362,9 @@ void cgroup_usage(const struct cgroup *c, struct cgroup_usage *ret)
 			ret->cpu_us = read_number(fd, "cpu.stat", "usage_usec");
 		else if (has & CGROUP_HAS_CPU) /* where cpuacct is mounted together with cpu */
 			ret->cpu_us = read_number(fd, "cpuacct.usage", NULL) / 1000;
-		if (has & CGROUP_HAS_MEMORY) {
+		if (has & CGROUP_HAS_MEMORY)
 			ret->memory_peak_b = read_number(fd,
 				c->dir_v2[i] ? "memory.peak" : "memory.max_usage_in_bytes", NULL);
-			ret->oom_kills = read_number(fd,
-				c->dir_v2[i] ? "memory.events" : "memory.oom_control", "oom_kill");
-		}
-		if (has & CGROUP_HAS_PIDS)
-			ret->pids_refused = read_number(fd, "pids.events", "max");
 	}
 }
 
@@ -343,6 +386,37 @@ static int signal_members(int dir_fd, int sig)
 	}
 	fclose(f);
 	return n;
+}
+
+/* The directories below one, those of cgroup_part() in v1: fn for each, and the sum of what it returns. */
+static int each_part(int dir_fd, int (*fn)(int dir_fd, const char *name, int arg), int arg)
+{
+	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), n = 0;
+	cleanup_dir DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *de;
+
+	if (!d)
+		close_fd(&fd);
+	while (d && (de = readdir(d)))
+		if (str_starts(de->d_name, "croft-") &&
+			(de->d_type == DT_DIR || de->d_type == DT_UNKNOWN))
+			n += fn(dir_fd, de->d_name, arg);
+	return n;
+}
+
+static int signal_part(int dir_fd, const char *name, int sig)
+{
+	cleanup_fd int fd = openat(dir_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	return fd < 0 ? 0 : MAX_OF(signal_members(fd, sig), 0);
+}
+
+/* Those of a group of v1, which lists only what is not in a group below it, and of the latter. */
+static int signal_all(int dir_fd, int sig)
+{
+	int n = signal_members(dir_fd, sig);
+
+	return n < 0 ? n : n + each_part(dir_fd, signal_part, sig);
 }
 
 /* v2 tells when the last member is gone. */
@@ -373,12 +447,12 @@ static void kill_dir(int dir_fd, bool v2)
 		return;
 	}
 	/* Without cgroup.kill a fork could outrun us: stop forks, or everybody, first. */
-	if (signal_members(dir_fd, 0) == 0)
+	if (signal_all(dir_fd, 0) == 0)
 		return;
 	file_poke_at(dir_fd, "pids.max", "0");
 	if (v2)
 		file_poke_at(dir_fd, "cgroup.freeze", "1");
-	while (signal_members(dir_fd, SIGKILL) > 0 && wait_a_little(&round, until))
+	while (signal_all(dir_fd, SIGKILL) > 0 && wait_a_little(&round, until))
 		;
 }
 
@@ -400,26 +474,75 @@ void cgroup_kill(struct cgroup *c)
 
 /* --- the end --- */
 
-static void remove_dir(int parent_fd, const char *name)
+/* Those of a session's commands; some may still be busy. */
+static void remove_commands(int parent_fd, const char *name)
+{
+	cleanup_fd int fd =
+		openat(parent_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int below = openat(fd, CGROUP_COMMANDS, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	cleanup_dir DIR *d = below < 0 ? NULL : fdopendir(below);
+	struct dirent *de;
+
+	if (!d) {
+		close_fd(&below);
+		return;
+	}
+	while ((de = readdir(d)))
+		if (de->d_name[0] != '.' && (de->d_type == DT_DIR || de->d_type == DT_UNKNOWN))
+			unlinkat(below, de->d_name, AT_REMOVEDIR);
+	unlinkat(fd, CGROUP_COMMANDS, AT_REMOVEDIR);
+}
+
+static int remove_part(int dir_fd, const char *name, int unused)
+{
+	return unlinkat(dir_fd, name, AT_REMOVEDIR);
+}
+
+static void remove_dir(int parent_fd, const char *name, bool v2)
 {
 	uint64_t until = clock_ms() + DRAIN_MS_MAX;
 	unsigned round = 0;
 
-	while (unlinkat(parent_fd, name, AT_REMOVEDIR) < 0 && errno == EBUSY &&
-		wait_a_little(&round, until))
-		;
+	while (unlinkat(parent_fd, name, AT_REMOVEDIR) < 0 && errno == EBUSY) {
+		cleanup_fd int fd =
+			openat(parent_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+		if (v2)
+			remove_commands(parent_fd, name);
+		else
+			each_part(fd, remove_part, 0);
+		if (!wait_a_little(&round, until))
+			return;
+	}
 }
 
 void cgroup_remove(struct cgroup *c)
 {
 	for (size_t i = 0; i < CGROUP_DIRS_MAX; i++) {
 		if (c->dir_fd[i] >= 0)
-			remove_dir(c->parent_fd[i], c->name);
+			remove_dir(c->parent_fd[i], c->name, c->dir_v2[i]);
 		close_fd(&c->dir_fd[i]);
 		close_fd(&c->parent_fd[i]);
 	}
 	c->kind = CGROUP_NONE;
 	c->has = 0;
+}
+
+bool cgroup_try_remove(struct cgroup *c)
+{
+	bool all = true;
+
+	for (size_t i = 0; i < CGROUP_DIRS_MAX; i++) {
+		if (c->dir_fd[i] < 0)
+			continue;
+		if (unlinkat(c->parent_fd[i], c->name, AT_REMOVEDIR) < 0 && errno == EBUSY) {
+			all = false;
+			continue;
+		}
+		close_fd(&c->dir_fd[i]);
+		close_fd(&c->parent_fd[i]);
+	}
+	return all;
 }
 
 /* When a process began, in boot_ticks(): field 22 of its stat. 0 when it cannot be told. */
@@ -443,7 +566,7 @@ static bool is_stale(const char *name, unsigned long ns)
 {
 	char *end;
 	unsigned long pid, in;
-	uint64_t made;
+	uint64_t made, began;
 
 	if (!str_starts(name, "croft-") || name[6] < '1' || name[6] > '9')
 		return false;
@@ -458,8 +581,9 @@ static bool is_stale(const char *name, unsigned long ns)
 		return false;
 	if (kill((pid_t)pid, 0) < 0 && errno == ESRCH)
 		return true;
-	return started_ticks(pid) >
-	       made + 1; /* younger than the group: the number was used again */
+	began = started_ticks(pid);
+	/* Younger than the group: the number was used again. A zombie is gone: nobody may ever reap it. */
+	return began > made + 1 || (began && proctree_ending((pid_t)pid));
 }
 
 static void reap_below(int parent_fd, bool v2, unsigned long ns)
@@ -482,7 +606,7 @@ static void reap_below(int parent_fd, bool v2, unsigned long ns)
 		if (stale < 0)
 			continue;
 		kill_dir(stale, v2);
-		remove_dir(parent_fd, de->d_name);
+		remove_dir(parent_fd, de->d_name, v2);
 	}
 }
 

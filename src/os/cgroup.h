@@ -34,14 +34,19 @@ struct cgroup_limits { /* UINT64_MAX: none */
 	uint64_t pids;
 };
 
-struct cgroup_usage {
-	uint64_t memory_peak_b; /* 0: unknown */
+struct cgroup_hits { /* how often since it was made */
 	uint64_t oom_kills;
 	uint64_t pids_refused;
+};
+
+struct cgroup_usage {
+	uint64_t memory_peak_b; /* 0: unknown */
+	struct cgroup_hits hits;
 	uint64_t cpu_us; /* 0: unknown */
 };
 
 #define CGROUP_DIRS_MAX 4
+#define CGROUP_COMMANDS "commands" /* below ours, in v2: one group per command (os/freezer.h) */
 #define CGROUP_ID_MAX 24 /* characters of an id: letters, digits, '-', '_', '.' */
 
 struct cgroup {
@@ -51,6 +56,7 @@ struct cgroup {
 	int parent_fd[CGROUP_DIRS_MAX];
 	unsigned dir_has[CGROUP_DIRS_MAX];
 	bool dir_v2[CGROUP_DIRS_MAX];
+	bool threaded; /* cgroup_part() in v2: threads enter, and move nothing else */
 	char name[64];
 	char why[256]; /* what is missing and the fix, for the receipt */
 };
@@ -64,6 +70,18 @@ struct cgroup {
  */
 int cgroup_make(struct cgroup *c, const char *id, const struct cgroup_limits *l, struct err *e);
 
+/*
+ * Groups for one of many commands in c, with smaller limits of its own: what enters them stays within c's
+ * limits, too. The same calls serve for them; cgroup_kill(c) and cgroup_remove(c) reach them.
+ *
+ * v1: below c's group in each hierarchy that it has one in. For a controller that it has none of, a group
+ *     beside c's is made in that hierarchy.
+ * v2: a threaded group below `commands_fd` (os/freezer.h; -1: there is none). Memory cannot be had there:
+ *     its controller gives nothing to threaded groups, and no other group may be below one with processes.
+ */
+int cgroup_part(struct cgroup *ret, const struct cgroup *c, int commands_fd, const char *id,
+	const struct cgroup_limits *l, struct err *e);
+
 /* Is the machine's cgroup tree the unified one (v2 alone)? */
 bool cgroup_is_unified(void);
 /* fd usable with CLONE_INTO_CGROUP, or -1; a process born there need not enter. */
@@ -75,15 +93,19 @@ int cgroup_join(const int *fds, size_t n, struct err *e);
 int cgroup_enter(struct cgroup *c, pid_t pid, struct err *e);
 
 void cgroup_usage(const struct cgroup *c, struct cgroup_usage *ret);
+/* How often a limit of the group was reached. */
+void cgroup_hits(const struct cgroup *c, struct cgroup_hits *ret);
 /* Kill every member (cgroup.kill, or stop forks and signal); returns when none is left (or after 2
  * s). */
 void cgroup_kill(struct cgroup *c);
-/* Remove the group; retries while the kernel still drains it. */
+/* Remove the group and those below it; retries while the kernel still drains it. */
 void cgroup_remove(struct cgroup *c);
+/* The same without waiting: false, and nothing is forgotten, while something is left in it. */
+bool cgroup_try_remove(struct cgroup *c);
 
 /*
  * Remove groups beside ours whose supervisor is gone (it was killed with SIGKILL), with whatever
- * still runs in them. cgroup_make() does it now and then, where there are neighbours at all.
+ * still runs in them. cgroup_make() and cgroup_part() do it now and then, where there are neighbours at all.
  */
 void cgroup_reap_stale(const struct cgroup *c);
 

@@ -12,7 +12,8 @@
 struct cgroup_place {
 	int fd; /* O_PATH */
 	bool v2;
-	unsigned has; /* enum cgroup_has: enabled for children here */
+	bool threaded; /* the group is to be a threaded one of v2 */
+	unsigned has;  /* enum cgroup_has: enabled for children here */
 };
 
 /*

@@ -31,6 +31,10 @@ static void add_level(struct footprint *f, int at, const char *name, uint64_t en
 		if (strcmp(de->d_name, ".") == 0 || strcmp(de->d_name, "..") == 0 ||
 			fstatat(dirfd(d), de->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			continue;
+		f->cut = f->cut || (f->entries_max && f->entries == f->entries_max);
+		if (f->cut)
+			return;
+		f->entries++;
 		/* The other names of a file lie in the same tree, and each is met once. */
 		f->used_b += (uint64_t)st.st_blocks * STAT_BLOCK_B /
 			     (S_ISDIR(st.st_mode) ? 1 : MAX_OF((uint64_t)st.st_nlink, 1u));

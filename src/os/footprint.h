@@ -13,9 +13,11 @@ struct footprint {
 	uint64_t
 		used_b; /* blocks, so a hole counts as nothing; a file with more names counts once */
 	bool hidden;    /* a directory could not be listed or lay too deep, or too much is open */
+	uint64_t entries, entries_max; /* names that were looked at, and may be; 0: all of them */
+	bool cut;                      /* there are more */
 };
 
-/* Adds the tree behind `fd` to *f, and stops early once it is beyond enough_b. */
+/* Adds the tree behind `fd` to *f; stops early beyond enough_b, or when it has looked at enough names. */
 void footprint_add(struct footprint *f, int fd, uint64_t enough_b);
 
 /*

@@ -146,8 +146,8 @@ int mount_id(int fd, uint64_t *ret)
 }
 
 /*
- * pivot_root(".", ".") stacks the old root on top of the new one, at the same place; detaching "."
- * then removes exactly the old root, without ever giving it a name inside the new one.
+ * pivot_root(".", ".") stacks the old root on top of the new one, at the same place, without ever giving it
+ * a name inside the new one. Lookups begin at the new root, which is below it.
  */
 int mount_become_root(int mount_fd, struct err *e)
 {
@@ -155,9 +155,14 @@ int mount_become_root(int mount_fd, struct err *e)
 		return err_set(e, errno, "enter new root");
 	if (syscall(SYS_pivot_root, ".", ".") < 0)
 		return err_set(e, errno, "pivot to new root");
-	if (umount2(".", MNT_DETACH) < 0)
-		return err_set(e, errno, "detach old root");
 	if (chdir("/") < 0)
 		return err_set(e, errno, "enter new root");
+	return 0;
+}
+
+int mount_detach_root(int old_root, struct err *e)
+{
+	if (fchdir(old_root) < 0 || umount2(".", MNT_DETACH) < 0)
+		return err_set(e, errno, "detach old root");
 	return 0;
 }

@@ -35,7 +35,9 @@ int mount_new(
 int mount_attach(int mount_fd, int target_fd, const char *name, struct err *e);
 /* Which mount a descriptor was opened through, as the kernel numbers them. 0 or -errno. */
 int mount_id(int fd, uint64_t *ret);
-/* Make mount_fd's root the root of this namespace and detach the old one; cwd becomes "/". */
+/* Make mount_fd's root the root of this namespace; cwd becomes "/". The old one is still attached. */
 int mount_become_root(int mount_fd, struct err *e);
+/* Detach it; the kernel waits for every processor. The caller's cwd goes with it. */
+int mount_detach_root(int old_root, struct err *e);
 
 #endif

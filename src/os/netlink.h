@@ -15,7 +15,7 @@
 
 #include "base/err.h"
 
-#define NETLINK_MAX_B 4096
+#define NETLINK_MAX_B 24576
 
 struct netlink {
 	int fd;

@@ -25,6 +25,24 @@
 #include "os/forced.h"
 #include "os/uapi.h"
 
+#ifndef RESOLVE_CACHED
+#define RESOLVE_CACHED 0x20 /* 5.12 */
+#endif
+
+int path_openat2(int dirfd, const char *path, const struct open_how *how)
+{
+	bool again = (how->resolve & (RESOLVE_BENEATH | RESOLVE_IN_ROOT)) &&
+		     !(how->resolve & RESOLVE_CACHED);
+	int fd = -1;
+
+	for (int i = 0; i < (again ? PATH_SCOPED_TRIES : 1); i++) {
+		fd = (int)syscall(SYS_openat2, dirfd, path, how, sizeof(*how));
+		if (fd >= 0 || errno != EAGAIN)
+			break;
+	}
+	return fd;
+}
+
 /* Fallback without openat2: one component at a time, never through a symlink. */
 static int path_walk(int dirfd, const char *path, int oflags, unsigned flags)
 {
@@ -81,7 +99,7 @@ int path_open(int dirfd, const char *path, int oflags, unsigned flags)
 {
 	struct open_how how = {.flags = (uint64_t)(oflags | O_CLOEXEC)};
 	static int missing = -1;
-	long fd;
+	int fd;
 
 	if (missing < 0)
 		missing = forced_fail("openat2");
@@ -92,9 +110,9 @@ int path_open(int dirfd, const char *path, int oflags, unsigned flags)
 	if (flags & PATH_BENEATH)
 		how.resolve |= RESOLVE_BENEATH;
 	if (!missing) {
-		fd = syscall(SYS_openat2, dirfd, path, &how, sizeof(how));
+		fd = path_openat2(dirfd, path, &how);
 		if (fd >= 0)
-			return (int)fd;
+			return fd;
 		if (errno != ENOSYS && errno != EPERM)
 			return -errno;
 		/* EPERM: an outer seccomp filter may refuse what it does not know. */
@@ -126,8 +144,7 @@ int path_of_fd(int fd, char *ret, size_t size)
 	return 0;
 }
 
-/* Is this name one that the kernel would print: absolute, without "." "..", "//" or a final "/"? */
-static bool is_normal(const char *path)
+bool path_is_normal(const char *path)
 {
 	size_t n = strlen(path);
 
@@ -157,7 +174,7 @@ static bool follow_last(const char *path, char *ret, size_t size)
 		len = snprintf(ret, size, "%s", target);
 	else
 		len = snprintf(ret, size, "%.*s/%s", (int)(slash - path), path, target);
-	return len > 0 && (size_t)len < size && is_normal(ret);
+	return len > 0 && (size_t)len < size && path_is_normal(ret);
 }
 
 int path_resolve(const char *path, char *ret_canonical, size_t size)
@@ -166,7 +183,7 @@ int path_resolve(const char *path, char *ret_canonical, size_t size)
 	char now[PATH_MAX];
 	int r;
 
-	if (is_normal(path) && strlen(path) < sizeof(now)) {
+	if (path_is_normal(path) && strlen(path) < sizeof(now)) {
 		memcpy(now, path, strlen(path) + 1);
 		for (int step = 0; step < 3; step++) {
 			char next[PATH_MAX];

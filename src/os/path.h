@@ -14,12 +14,24 @@
 #include "base/buf.h"
 #include "base/err.h"
 
+struct open_how; /* linux/openat2.h */
+
 #define PATH_NO_SYMLINKS 1u /* any symlink on the way is ELOOP */
 #define PATH_BENEATH 2u     /* may not leave dirfd by "..", absolute path or symlink */
+#define PATH_SCOPED_TRIES 64
 
 /* Open relative to dirfd (AT_FDCWD for absolute paths), O_CLOEXEC added; new files get mode 0644.
  * Returns fd or -errno. */
 int path_open(int dirfd, const char *path, int oflags, unsigned flags);
+/*
+ * openat2: fd, or -1 with errno set. A lookup that may not leave a directory (RESOLVE_BENEATH,
+ * RESOLVE_IN_ROOT) answers EAGAIN when it meets ".." while anything on the machine is renamed or mounted:
+ * it is done again, PATH_SCOPED_TRIES times at most. With RESOLVE_CACHED that answer means "would wait",
+ * and stays.
+ */
+int path_openat2(int dirfd, const char *path, const struct open_how *how);
+/* Is this name one that the kernel would print: absolute, without ".", "..", "//" or a final "/"? */
+bool path_is_normal(const char *path);
 /* Absolute path of an open descriptor, as the kernel names it. -errno, or -ENOENT when deleted. */
 int path_of_fd(int fd, char *ret, size_t size);
 /* Follow symlinks once: O_PATH fd of the object and its canonical name. Returns fd or -errno. */

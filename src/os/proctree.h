@@ -3,6 +3,7 @@
 #ifndef CROFT_OS_PROCTREE_H
 #define CROFT_OS_PROCTREE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -16,5 +17,16 @@ void proctree_kill(const pid_t *spare, size_t spare_n);
 
 /* `root` and everything below it, as the process table shows it now. Returns how many, at most max. */
 size_t proctree_below(pid_t root, pid_t *ret, size_t max);
+/* Is it stopped, or gone, as the process table shows it now? */
+bool proctree_stopped(pid_t pid);
+/*
+ * Does each of its threads that has not stopped wait in vfork() for a child that has? It does nothing before
+ * that child does, and no signal reaches it before.
+ */
+bool proctree_vfork_stopped(pid_t pid);
+/* Has it been told to stop, and was not scheduled since? */
+bool proctree_will_stop(pid_t pid);
+/* Is it gone, a zombie, or on its way there? Its children may not have been told yet. */
+bool proctree_ending(pid_t pid);
 
 #endif

@@ -66,7 +66,7 @@ int rlimit_apply(const struct rlimit_set *l, struct rlimit_done *ret, struct err
 		return err_set(e, ENOSYS, "set resource limits");
 	/* Only root may be spared, so only root need try. */
 	binds = l->pids != UINT64_MAX && (getuid() != 0 || nproc_binds());
-	rc = lower(RLIMIT_CORE, "core dumps", 0, &done.core, e);
+	rc = lower(RLIMIT_CORE, "core dumps", l->core_b, &done.core, e);
 	if (rc == 0)
 		rc = lower(RLIMIT_DATA, "memory", l->memory_b, &done.memory, e);
 	if (rc == 0)

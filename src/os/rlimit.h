@@ -16,6 +16,7 @@ struct rlimit_set {           /* UINT64_MAX: leave as it is */
 	uint64_t pids;        /* RLIMIT_NPROC: tasks of this user, see rlimit_own_tasks() */
 	uint64_t open_files;  /* RLIMIT_NOFILE */
 	uint64_t file_size_b; /* RLIMIT_FSIZE */
+	uint64_t core_b;      /* RLIMIT_CORE: none, unless more is said */
 };
 
 /* What holds now at the asked value or a smaller one. `pids` is tried: the kernel spares root. */
@@ -24,8 +25,8 @@ struct rlimit_done {
 };
 
 /*
- * Apply to this process and what it starts, soft and hard, never above the present hard limit; core
- * dumps are always off. Call it last: RLIMIT_NPROC and RLIMIT_NOFILE also bind the caller.
+ * Apply to this process and what it starts, soft and hard, never above the present hard limit.
+ * Call it last: RLIMIT_NPROC and RLIMIT_NOFILE also bind the caller.
  */
 int rlimit_apply(const struct rlimit_set *l, struct rlimit_done *ret, struct err *e);
 

@@ -89,23 +89,43 @@ int spawn_in_namespaces(struct spawned *ret, uint64_t ns_flags, int cgroup_fd, s
 	return 1;
 }
 
-int spawn_map_self(uid_t uid, gid_t gid, struct err *e)
+struct id_map id_map_one(uid_t uid, gid_t gid)
 {
-	char line[64];
+	return (struct id_map){
+		.uid = {{uid, uid, 1}}, .uid_n = 1, .gid = {{gid, gid, 1}}, .gid_n = 1};
+}
+
+static int write_map(const char *file, const struct id_line *line, size_t n, struct err *e)
+{
+	char text[ID_LINES_MAX * 40];
+	size_t len = 0;
 	int r;
 
-	r = file_poke_at(AT_FDCWD, "/proc/self/setgroups", "deny");
+	if (n == 0 || n > ID_LINES_MAX)
+		return err_set(e, EINVAL, "map %zu ranges of ids in %s", n, file);
+	/* One write(): the kernel takes no second. */
+	for (size_t i = 0; i < n; i++)
+		len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%u %u %u", i ? "\n" : "",
+			line[i].inside, line[i].outside, line[i].count);
+	r = file_poke_at(AT_FDCWD, file, text);
+	return r < 0 ? err_set(e, -r, "write %s", file) : 0;
+}
+
+int spawn_map(const struct id_map *m, struct err *e)
+{
+	int r = m->setgroups ? 0 : file_poke_at(AT_FDCWD, "/proc/self/setgroups", "deny");
+
 	if (r < 0 && r != -ENOENT)
 		return err_set(e, -r, "write /proc/self/setgroups");
-	snprintf(line, sizeof(line), "%u %u 1", uid, uid);
-	r = file_poke_at(AT_FDCWD, "/proc/self/uid_map", line);
-	if (r < 0)
-		return err_set(e, -r, "write /proc/self/uid_map");
-	snprintf(line, sizeof(line), "%u %u 1", gid, gid);
-	r = file_poke_at(AT_FDCWD, "/proc/self/gid_map", line);
-	if (r < 0)
-		return err_set(e, -r, "write /proc/self/gid_map");
-	return 0;
+	r = write_map("/proc/self/uid_map", m->uid, m->uid_n, e);
+	return r < 0 ? r : write_map("/proc/self/gid_map", m->gid, m->gid_n, e);
+}
+
+int spawn_map_self(uid_t uid, gid_t gid, struct err *e)
+{
+	struct id_map one = id_map_one(uid, gid);
+
+	return spawn_map(&one, e);
 }
 
 int loopback_up(struct err *e)

@@ -3,6 +3,8 @@
 #ifndef CROFT_OS_SPAWN_H
 #define CROFT_OS_SPAWN_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -21,7 +23,24 @@ struct spawned {
  */
 int spawn_in_namespaces(struct spawned *ret, uint64_t ns_flags, int cgroup_fd, struct err *e);
 
-/* In the child: map our own uid and gid to themselves and nothing else. */
+/* The ids of a user namespace: line by line as in /proc/PID/uid_map and gid_map. */
+#define ID_LINES_MAX 8
+
+struct id_line {
+	uint32_t inside, outside, count;
+};
+
+struct id_map {
+	struct id_line uid[ID_LINES_MAX], gid[ID_LINES_MAX];
+	size_t uid_n, gid_n;
+	bool setgroups; /* the groups may be changed inside */
+};
+
+/* This uid and gid, as themselves, and nothing else. */
+struct id_map id_map_one(uid_t uid, gid_t gid);
+/* In the child: write the map of its user namespace. The kernel lets it map only what it may itself. */
+int spawn_map(const struct id_map *m, struct err *e);
+/* The same for id_map_one(). */
 int spawn_map_self(uid_t uid, gid_t gid, struct err *e);
 
 /* Bring up the loopback interface of this network namespace. */

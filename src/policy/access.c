@@ -5,8 +5,8 @@
  * The most specific rule decides: the deepest match, a plain path before a pattern, the narrower
  * access at a tie. Independently of that, caps (the floor, the system's denies and their
  * exceptions) bound the answer from above; of the system's caps the most specific counts, of the
- * floor's every one. Plain rules are found by binary search for each ancestor, patterns one by one,
- * so a policy of many thousand plain rules costs a few comparisons per question.
+ * floor's every one. Plain rules are found by one binary search, from where each names the next above
+ * it, patterns one by one, so a policy of many thousand plain rules costs a few comparisons per question.
  */
 #include <assert.h>
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "policy/internal.h"
+#include "policy/policy_impl.h"
 #include "policy/runs.h"
 
 struct best {
@@ -43,6 +43,7 @@ int policy_index(struct policy *p, struct err *e)
 
 	for (size_t i = 0; i < p->rules_n; i++) {
 		n += p->rules[i].glob;
+		p->gits |= p->rules[i].git;
 		sorted = sorted && (i == 0 || rule_cmp(&p->rules[i - 1], &p->rules[i]) < 0);
 	}
 	if (!sorted)
@@ -52,9 +53,15 @@ int policy_index(struct policy *p, struct err *e)
 	p->globs_n = 0;
 	if (n && !p->globs)
 		return err_set(e, ENOMEM, "index the rules");
-	for (size_t i = 0; i < p->rules_n; i++)
+	for (size_t i = 0; i < p->rules_n; i++) {
+		uint32_t up = (uint32_t)i;
+
 		if (p->rules[i].glob)
 			p->globs[p->globs_n++] = (uint32_t)i;
+		while (up && !str_starts(p->rules[i].path, p->rules[up - 1].path))
+			up = p->rules[up - 1].up;
+		p->rules[i].up = up;
+	}
 	p->indexed = true;
 	return 0;
 }
@@ -116,20 +123,27 @@ static void consider(struct search *s, const struct policy_rule *r, unsigned dep
 		s->cap = (struct best){r, depth};
 }
 
+/*
+ * Every rule with which the path begins as text is above the last rule that does not sort behind the path,
+ * or is that one: what begins alike stands together.
+ */
 static void search_plain(const struct policy *p, const char *path, struct search *s)
 {
-	size_t n = strlen(path);
-	unsigned depth = path_depth(path);
+	size_t lo = 0, hi = p->rules_n;
 
-	while (n > 1) {
-		bool found;
-		size_t i = find(p, path, n, &found);
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
 
-		if (found)
-			consider(s, &p->rules[i], depth);
-		while (n > 0 && path[--n] != '/')
-			;
-		depth--;
+		if (strcmp(p->rules[mid].path, path) <= 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	for (; lo; lo = p->rules[lo - 1].up) {
+		const struct policy_rule *r = &p->rules[lo - 1];
+
+		if (!r->glob && path_within(r->path, path))
+			consider(s, r, path_depth(r->path));
 	}
 }
 
@@ -180,16 +194,22 @@ enum access policy_cap(
 
 const char policy_held_origin[] = "it runs on your machine";
 
-/* One rule for each entry of the list, made once. */
+/* One rule for each entry of the list, made when it is needed: each time the same. */
 static struct policy_rule held_rules[RUNS_TABLE_MAX];
+
+static const struct policy_rule *held_rule(const struct runs_entry *x)
+{
+	struct policy_rule *r = &held_rules[x - runs_table];
+
+	*r = (struct policy_rule){.access = ACCESS_READ,
+		.path = x->pattern,
+		.origin = {.layer = LAYER_PROFILE, .file = policy_held_origin}};
+	return r;
+}
 
 void policy_hold(struct policy *p, const char *home, const char *except)
 {
 	assert(runs_table_n <= RUNS_TABLE_MAX);
-	for (size_t i = 0; i < runs_table_n; i++)
-		held_rules[i] = (struct policy_rule){.access = ACCESS_READ,
-			.path = runs_table[i].pattern,
-			.origin = {.layer = LAYER_PROFILE, .file = policy_held_origin}};
 	p->hold = true;
 	p->hold_home = home;
 	p->hold_not = except;
@@ -227,7 +247,40 @@ static const struct policy_rule *search_held(
 	if (!b->rule || (p->hold_not && path_within(p->hold_not, path)))
 		return NULL;
 	x = runs_held(path, p->hold_home, spelled_out(b->rule, b->depth, path), NULL);
-	return x ? &held_rules[x - runs_table] : NULL;
+	if (!x && b->rule->glob && !b->rule->runs) /* only write-runs names a directory that runs */
+		x = runs_inside(path, p->hold_home, NULL);
+	return x && x >= runs_table && x < runs_table + runs_table_n ? held_rule(x) : NULL;
+}
+
+/* ---- Git directories that are granted for committing ---- */
+
+static const struct policy_rule git_rule = {.access = ACCESS_READ,
+	.path = "what Git obeys",
+	.origin = {.layer = LAYER_PROFILE, .file = "a grant for committing"}};
+
+static enum gitname git_name(const struct policy_rule *r, const char *path)
+{
+	const char *rest;
+
+	if (!r || !r->git || r->access != ACCESS_WRITE)
+		return GITNAME_NONE;
+	rest = path + strlen(r->path);
+	return gitname_of(*rest == '/' ? rest + 1 : rest);
+}
+
+enum gitname policy_git_name(const struct policy *p, const char *path)
+{
+	struct search s;
+
+	if (!p->gits)
+		return GITNAME_NONE;
+	search_rules(p, path, &s);
+	return git_name(s.rule.rule, path);
+}
+
+bool policy_rule_is_git(const struct policy_rule *r)
+{
+	return r == &git_rule;
 }
 
 enum access policy_access(
@@ -244,6 +297,10 @@ enum access policy_access(
 	if (cap && cap->cap < a) {
 		r = cap;
 		a = cap->cap;
+	}
+	if (a == ACCESS_WRITE && git_name(r, path) == GITNAME_HELD) {
+		r = &git_rule;
+		a = ACCESS_READ;
 	}
 	cap = a == ACCESS_WRITE && p->hold ? search_held(p, &s.rule, path) : NULL;
 	if (cap) {

@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/json.h"
-#include "policy/net_internal.h"
+#include "policy/net/net_impl.h"
 
 void origin_show(struct buf *out, const struct policy_origin *o)
 {
@@ -121,6 +121,7 @@ static void scalar_path(struct buf *out, const struct policy_rule *r)
 struct writer {
 	struct buf *out;
 	const struct policy *p;
+	bool views, runs, git; /* just now: those rules, and no others */
 	bool show; /* for people: origins, no empty lists, values */
 };
 
@@ -147,7 +148,8 @@ static void rule_list(struct writer *w, const char *key, enum access a, bool opt
 	for (size_t i = 0; i < w->p->rules_n; i++) {
 		const struct policy_rule *r = &w->p->rules[i];
 
-		if (r->access != a || r->optional != optional)
+		if (r->access != a || r->optional != optional || r->view != w->views ||
+			r->runs != w->runs || r->git != w->git)
 			continue;
 		if (!w->show && (r->capped && r->cap == a) != fixed)
 			continue;
@@ -188,6 +190,22 @@ static void cap_list(struct writer *w)
 	}
 }
 
+static bool has_views(const struct policy *p)
+{
+	for (size_t i = 0; i < p->rules_n; i++)
+		if (p->rules[i].view)
+			return true;
+	return false;
+}
+
+static bool has_runs(const struct policy *p)
+{
+	for (size_t i = 0; i < p->rules_n; i++)
+		if (p->rules[i].runs)
+			return true;
+	return false;
+}
+
 static void filesystem(struct writer *w)
 {
 	PUT(w->out, "filesystem:\n");
@@ -202,12 +220,33 @@ static void filesystem(struct writer *w)
 	rule_list(w, "read-if-present", ACCESS_READ, true, false);
 	if (!w->show)
 		rule_list(w, "read-if-present-fixed", ACCESS_READ, true, true);
+	if (has_views(w->p)) { /* where there are none, the text is what it was before there were any */
+		w->views = true;
+		rule_list(w, "view", ACCESS_READ, false, false);
+		if (!w->show)
+			rule_list(w, "view-fixed", ACCESS_READ, false, true);
+		w->views = false;
+	}
 	rule_list(w, "write", ACCESS_WRITE, false, false);
 	if (!w->show)
 		rule_list(w, "write-fixed", ACCESS_WRITE, false, true);
 	rule_list(w, "write-if-present", ACCESS_WRITE, true, false);
 	if (!w->show)
 		rule_list(w, "write-if-present-fixed", ACCESS_WRITE, true, true);
+	if (w->p->gits) {
+		w->git = true;
+		rule_list(w, "write-git", ACCESS_WRITE, false, false);
+		if (!w->show)
+			rule_list(w, "write-git-fixed", ACCESS_WRITE, false, true);
+		w->git = false;
+	}
+	if (!has_runs(w->p))
+		return;
+	w->runs = true;
+	rule_list(w, "write-runs", ACCESS_WRITE, false, false);
+	if (!w->show)
+		rule_list(w, "write-runs-fixed", ACCESS_WRITE, false, true);
+	w->runs = false;
 }
 
 static void environment(struct writer *w)
@@ -314,6 +353,9 @@ static void json_rule(struct json *j, const struct policy_rule *r)
 	json_str(j, "access", policy_access_names[r->access]);
 	json_str(j, "path", r->path);
 	json_bool(j, "glob", r->glob);
+	json_bool(j, "view", r->view);
+	json_bool(j, "runs", r->runs);
+	json_bool(j, "git", r->git);
 	json_bool(j, "optional", r->optional);
 	if (r->capped)
 		json_str(j, "at_most", policy_access_names[r->cap]);

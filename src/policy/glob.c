@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "policy/internal.h"
+#include "policy/policy_impl.h"
 
 #define COMPONENTS_MAX (POLICY_PATH_MAX / 2)
 #define SET_WORDS (COMPONENTS_MAX / 64 + 1)

@@ -8,19 +8,15 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "policy/net_internal.h"
+#include "policy/net/net_impl.h"
 
 #define SHOWN_MAX 64
 
 const char *const policy_layer_names[LAYER_NUM] = {
 	"floor", "profile", "system", "user", "project", "command line"};
-const char *const policy_tier_names[TIER_NUM] = {"auto", "process", "namespace"};
 const char *const policy_threat_names[THREAT_NUM] = {"trusted", "risky", "hostile"};
-const char *const policy_observe_names[OBSERVE_NUM] = {"off", "writes", "full"};
+const char *const policy_observe_names[OBSERVE_NUM] = {"off", "known", "writes", "full"};
 const char *const policy_access_names[ACCESS_NUM] = {"deny", "read", "write"};
-
-/* Words of the design that this version knows and does not have. */
-static const char *const future_tiers[] = {"workspace", "container", "gvisor", "vm", "wasm"};
 
 int policy_layer_new(
 	struct policy_layer **ret, enum policy_layer_kind kind, const char *name, struct err *e)
@@ -125,6 +121,66 @@ int layer_rule(struct policy_layer *l, enum access a, bool optional, const char 
 	return rule_add(l, &r, e) < 0 ? layer_err(l, at, e) : 0;
 }
 
+/* To the host it is reading, which is what everything that does not know of views takes it for. */
+int layer_view(struct policy_layer *l, const char *path, const struct policy_context *ctx,
+	struct layer_pos at, struct err *e)
+{
+	struct policy_rule *r;
+
+	if (layer_rule(l, ACCESS_READ, false, path, ctx, at, e) < 0)
+		return -e->errnum;
+	r = &l->rules[l->rules_n - 1];
+	r->view = true;
+	if (!r->glob)
+		return 0;
+	err_invalid(e, "%s is a pattern; a view is of one path", path);
+	return layer_err(l, at, e);
+}
+
+int policy_layer_add_view(struct policy_layer *l, const char *path,
+	const struct policy_context *ctx, struct err *e)
+{
+	return layer_view(l, path, ctx, (struct layer_pos){0}, e);
+}
+
+/* A grant for writing that is also the user's word that what it holds may run on the host. */
+int layer_runs(struct policy_layer *l, const char *path, const struct policy_context *ctx,
+	struct layer_pos at, struct err *e)
+{
+	if (layer_rule(l, ACCESS_WRITE, false, path, ctx, at, e) < 0)
+		return -e->errnum;
+	l->rules[l->rules_n - 1].runs = true;
+	return 0;
+}
+
+/* A grant of what committing needs in this Git directory, and no more. */
+int layer_git(struct policy_layer *l, const char *path, const struct policy_context *ctx,
+	struct layer_pos at, struct err *e)
+{
+	struct policy_rule *r;
+
+	if (layer_rule(l, ACCESS_WRITE, false, path, ctx, at, e) < 0)
+		return -e->errnum;
+	r = &l->rules[l->rules_n - 1];
+	r->git = true;
+	if (!r->glob)
+		return 0;
+	err_invalid(e, "%s is a pattern; name one Git directory", path);
+	return layer_err(l, at, e);
+}
+
+int policy_layer_add_git(struct policy_layer *l, const char *path,
+	const struct policy_context *ctx, struct err *e)
+{
+	return layer_git(l, path, ctx, (struct layer_pos){0}, e);
+}
+
+int policy_layer_add_runs(struct policy_layer *l, const char *path,
+	const struct policy_context *ctx, struct err *e)
+{
+	return layer_runs(l, path, ctx, (struct layer_pos){0}, e);
+}
+
 int policy_layer_add_rule(struct policy_layer *l, enum access a, const char *path,
 	const struct policy_context *ctx, struct err *e)
 {
@@ -154,9 +210,17 @@ static int rule_conflict(const struct policy_layer *l, const struct policy_rule 
 	struct layer_pos at = {second->origin.line, second->origin.column};
 	bool deny = first->access == ACCESS_DENY || second->access == ACCESS_DENY;
 
+	if (first->view != second->view) {
+		err_invalid(e, "%s has a view and another grant; keep one", second->path);
+		return layer_err(l, at, e);
+	}
+	if (first->git != second->git) {
+		err_invalid(e, "%s is granted for committing and besides; keep one", second->path);
+		return layer_err(l, at, e);
+	}
 	if (first->access != second->access && !deny)
 		return 0;
-	if (first->access == second->access && !at.line)
+	if (first->access == second->access && (!at.line || first->runs != second->runs))
 		return 0;
 	if (first->access == second->access)
 		err_invalid(e, "%s is listed twice under %s (first on line %u)", second->path,
@@ -331,12 +395,11 @@ static int set_word(struct layer_word *w, const char *what, const char *text,
 
 static int set_tier(struct policy_layer *l, const char *text, struct layer_pos at, struct err *e)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(future_tiers); i++)
-		if (str_eq(text, future_tiers[i]))
-			return err_refuse(e,
-				"tier \"%s\" is not available yet; this version has auto, process "
-				"and namespace",
-				text);
+	if (policy_tier_find(text, false) && !policy_tier_find(text, true))
+		return err_refuse(e,
+			"tier \"%s\" is not available yet; this version has auto, process "
+			"and namespace",
+			text);
 	return set_word(&l->tier, "tier", text, policy_tier_names, TIER_NUM, at, e);
 }
 
@@ -377,7 +440,9 @@ static int value_dispatch(struct policy_layer *l, const char *key, const char *v
 		"network.host-ports", "network.resolve", "network.dns", "network.proxy",
 		"network.trust", "network.secret", "limits.memory", "limits.cpus", "limits.pids",
 		"limits.open_files", "limits.disk", "limits.file_size", "limits.timeout",
-		"filesystem.read", "filesystem.write", "filesystem.deny"};
+		"filesystem.read", "filesystem.write", "filesystem.deny", "filesystem.view",
+		"filesystem.write-runs",
+		"filesystem.write-git"};
 
 	if (str_eq(key, "tier"))
 		return set_tier(l, value, at, e);

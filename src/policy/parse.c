@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "policy/net_internal.h"
+#include "policy/net/net_impl.h"
 #include "policy/reader.h"
 
 #define EXPANDED_MAX_B (64u << 20) /* several files' rules with everything spelled out */
@@ -19,7 +19,8 @@
 static const char *elsewhere(const char *name)
 {
 	static const char *const homes[][2] = {{"read", "filesystem"}, {"write", "filesystem"},
-		{"deny", "filesystem"}, {"read-if-present", "filesystem"},
+		{"deny", "filesystem"}, {"view", "filesystem"}, {"read-if-present", "filesystem"},
+		{"write-runs", "filesystem"}, {"write-git", "filesystem"},
 		{"write-if-present", "filesystem"}, {"pass", "environment"}, {"set", "environment"},
 		{"allow", "network"}, {"ask", "network"}, {"use", "network"},
 		{"publish", "network"}, {"secrets", "network"}, {"memory", "limits"},
@@ -34,14 +35,14 @@ static const char *elsewhere(const char *name)
 
 /* ---- sections: each reads the value that is the current event ---- */
 
-static int read_word(struct reader *r, const char *key)
+static int read_word(struct yaml_reader *r, const char *key)
 {
 	int x = reader_want_scalar(r, key);
 
 	return x < 0 ? x : layer_value(reader_layer(r), key, reader_text(r), reader_here(r), r->e);
 }
 
-static int read_version(struct reader *r, const char *key)
+static int read_version(struct yaml_reader *r, const char *key)
 {
 	int x = reader_want_scalar(r, key);
 
@@ -55,41 +56,51 @@ static int read_version(struct reader *r, const char *key)
 	return reader_fail(r);
 }
 
-static int add_rule(struct reader *r, const char *key)
+static int add_rule(struct yaml_reader *r, const char *key)
 {
 	enum access a = str_starts(key, "read")    ? ACCESS_READ
 			: str_starts(key, "write") ? ACCESS_WRITE
 						   : ACCESS_DENY;
 
+	if (str_eq(key, "view"))
+		return layer_view(
+			reader_layer(r), reader_text(r), reader_context(r), reader_here(r), r->e);
+	if (str_eq(key, "write-git"))
+		return layer_git(
+			reader_layer(r), reader_text(r), reader_context(r), reader_here(r), r->e);
+	if (str_eq(key, "write-runs"))
+		return layer_runs(
+			reader_layer(r), reader_text(r), reader_context(r), reader_here(r), r->e);
 	return layer_rule(reader_layer(r), a, str_ends(key, "-if-present"), reader_text(r),
 		reader_context(r), reader_here(r), r->e);
 }
 
-static int read_paths(struct reader *r, const char *key)
+static int read_paths(struct yaml_reader *r, const char *key)
 {
 	return reader_list(r, key, add_rule, key);
 }
 
 static const struct reader_key fs_keys[] = {{"read", read_paths}, {"write", read_paths},
-	{"deny", read_paths}, {"read-if-present", read_paths}, {"write-if-present", read_paths}};
+	{"deny", read_paths}, {"read-if-present", read_paths}, {"write-if-present", read_paths},
+	{"view", read_paths}, {"write-runs", read_paths}, {"write-git", read_paths}};
 
-static int read_filesystem(struct reader *r, const char *key)
+static int read_filesystem(struct yaml_reader *r, const char *key)
 {
 	return reader_mapping(r, key, fs_keys, ARRAY_SIZE(fs_keys));
 }
 
-static int add_value(struct reader *r, const char *key)
+static int add_value(struct yaml_reader *r, const char *key)
 {
 	return layer_value(reader_layer(r), key, reader_text(r), reader_here(r), r->e);
 }
 
-static int read_pass(struct reader *r, const char *key)
+static int read_pass(struct yaml_reader *r, const char *key)
 {
 	reader_layer(r)->pass.present = true;
 	return reader_list(r, key, add_value, "environment.pass");
 }
 
-static int read_set(struct reader *r, const char *key)
+static int read_set(struct yaml_reader *r, const char *key)
 {
 	int x = reader_want(r, YAML_MAPPING_START_EVENT, key, "a mapping (NAME: value)");
 
@@ -112,14 +123,14 @@ static int read_set(struct reader *r, const char *key)
 	return x;
 }
 
-static int read_environment(struct reader *r, const char *key)
-{
-	static const struct reader_key keys[] = {{"pass", read_pass}, {"set", read_set}};
+static const struct reader_key env_keys[] = {{"pass", read_pass}, {"set", read_set}};
 
-	return reader_mapping(r, key, keys, ARRAY_SIZE(keys));
+static int read_environment(struct yaml_reader *r, const char *key)
+{
+	return reader_mapping(r, key, env_keys, ARRAY_SIZE(env_keys));
 }
 
-static int read_limit(struct reader *r, const char *key)
+static int read_limit(struct yaml_reader *r, const char *key)
 {
 	char dotted[64];
 	int x = reader_want_scalar(r, key);
@@ -130,7 +141,7 @@ static int read_limit(struct reader *r, const char *key)
 	return layer_value(reader_layer(r), dotted, reader_text(r), reader_here(r), r->e);
 }
 
-static int read_limits(struct reader *r, const char *key)
+static int read_limits(struct yaml_reader *r, const char *key)
 {
 	struct reader_key keys[LIMIT_NUM];
 
@@ -139,7 +150,7 @@ static int read_limits(struct reader *r, const char *key)
 	return reader_mapping(r, key, keys, LIMIT_NUM);
 }
 
-static int read_devices(struct reader *r, const char *key)
+static int read_devices(struct yaml_reader *r, const char *key)
 {
 	reader_layer(r)->devices.present = true;
 	return reader_list(r, key, add_value, "devices");
@@ -149,6 +160,32 @@ static const struct reader_key top_keys[] = {{"version", read_version}, {"profil
 	{"tier", read_word}, {"threat", read_word}, {"observe", read_word},
 	{"filesystem", read_filesystem}, {"environment", read_environment}, {"limits", read_limits},
 	{"devices", read_devices}, {"network", reader_network}};
+
+/* ---- all keys ---- */
+
+bool reader_names(struct strlist *ret, const char *section, const struct reader_key *keys, size_t n)
+{
+	char name[128];
+
+	for (size_t i = 0; i < n; i++) {
+		snprintf(name, sizeof(name), "%s%s", section, keys[i].name);
+		if (!strlist_add(ret, name))
+			return false;
+	}
+	return true;
+}
+
+bool policy_keys(struct strlist *ret)
+{
+	struct reader_key limits[LIMIT_NUM];
+
+	for (int i = 0; i < LIMIT_NUM; i++)
+		limits[i] = (struct reader_key){limit_keys[i], read_limit};
+	return reader_names(ret, "", top_keys, ARRAY_SIZE(top_keys)) &&
+	       reader_names(ret, "filesystem.", fs_keys, ARRAY_SIZE(fs_keys)) &&
+	       reader_names(ret, "environment.", env_keys, ARRAY_SIZE(env_keys)) &&
+	       reader_names(ret, "limits.", limits, LIMIT_NUM) && reader_network_names(ret);
+}
 
 /* ---- the whole ---- */
 
@@ -184,7 +221,7 @@ static int parse(struct policy_layer **ret, enum policy_layer_kind kind, const c
 {
 	cleanup_policy_layer struct policy_layer *l = NULL;
 	struct reader_into into = {.ctx = ctx};
-	struct reader r = {
+	struct yaml_reader r = {
 		.name = name, .noun = "policy", .elsewhere = elsewhere, .into = &into, .e = e};
 	int x = policy_layer_new(&l, kind, name, e);
 

@@ -20,6 +20,7 @@
 #include "base/digest.h"
 #include "base/err.h"
 #include "base/str.h"
+#include "policy/gitnames.h"
 
 #define POLICY_FILE_MAX_B (4u << 20) /* bytes in one policy file */
 #define POLICY_RULES_MAX 16384u      /* filesystem rules in one layer and in the result */
@@ -39,7 +40,8 @@ enum policy_layer_kind {
 
 enum tier { TIER_AUTO, TIER_PROCESS, TIER_NAMESPACE, TIER_NUM };
 enum threat { THREAT_TRUSTED, THREAT_RISKY, THREAT_HOSTILE, THREAT_NUM };
-enum observe { OBSERVE_OFF, OBSERVE_WRITES, OBSERVE_FULL, OBSERVE_NUM };
+/* Each sees what the one before it sees. From OBSERVE_WRITES on a call waits for its watcher. */
+enum observe { OBSERVE_OFF, OBSERVE_KNOWN, OBSERVE_WRITES, OBSERVE_FULL, OBSERVE_NUM };
 enum access { ACCESS_DENY, ACCESS_READ, ACCESS_WRITE, ACCESS_NUM };
 
 extern const char *const policy_layer_names[LAYER_NUM];
@@ -47,6 +49,18 @@ extern const char *const policy_tier_names[TIER_NUM];
 extern const char *const policy_threat_names[THREAT_NUM];
 extern const char *const policy_observe_names[OBSERVE_NUM];
 extern const char *const policy_access_names[ACCESS_NUM]; /* "deny" "read" "write" */
+
+/*
+ * How strong a boundary is, for "never less than": larger is stronger. Tiers that this version does not have
+ * are known by name, because a receipt may come from a later one. TIER_STRENGTH_NONE is for "unknown", a name
+ * nobody knows, and "wasm", which cannot be compared with the others: it is less than anything asked.
+ * "auto" lies between process, the weakest that it takes, and namespace.
+ */
+#define TIER_STRENGTH_NONE 0
+int policy_tier_strength(const char *name); /* NULL: unknown */
+int tier_strength(unsigned t);              /* of enum tier */
+/* That name as static text; NULL: no tier has it, or `here` and not in this version. Never "auto". */
+const char *policy_tier_find(const char *name, bool here);
 
 /* Where a decision came from, for messages: "croft.yaml:12". */
 struct policy_origin {
@@ -60,10 +74,14 @@ struct policy_rule {
 	enum access access;
 	const char *
 		path; /* absolute, normalised (no "//", "/./", "..", trailing slash); may hold a glob */
+	bool view;     /* access is READ; the sandbox writes a private copy, which stays croft's own */
+	bool runs;     /* access is WRITE, meant although the contents run on the host: runs_inside() */
+	bool git;      /* access is WRITE, of what committing needs in this Git directory: gitnames.h */
 	bool glob;     /* path contains * ? [ ** */
 	bool optional; /* "if present": silently skipped when the path is absent */
 	bool capped;   /* `cap` is the most that anyone may have at or below path */
 	enum access cap;
+	uint32_t up; /* 1 + the nearest rule whose path begins this one's; 0: none */
 	struct policy_origin origin;
 };
 /*
@@ -86,12 +104,25 @@ struct policy_limits { /* LIMIT_NONE: not limited */
 	uint64_t timeout_ms;
 };
 
+/* limits.c: limits of one command, beside a policy. */
+struct policy_limits policy_no_limits(void);
+/* One limit by its key in a policy ("memory", "cpus" …), from text as it has it there. */
+int policy_limit_set(struct policy_limits *l, const char *key, const char *text, struct err *e);
+/* The value of one by its key, as a policy has it: "2G", "1.5". */
+void policy_limit_show(struct buf *out, const char *key, uint64_t v);
+/* Refuses what is more than `most` has; `name` is the sandbox's. */
+int policy_limits_fit(const struct policy_limits *own, const struct policy_limits *most,
+	const char *name, struct err *e);
+
+#define POLICY_ENV_NAME_MAX 255u
+#define POLICY_ENV_VALUE_MAX (128u << 10)
+
 struct policy_var {
 	const char *name;
 	const char *value;
 };
 
-struct net_policy; /* what may be reached: policy/net.h */
+struct net_policy; /* what may be reached: policy/net/net.h */
 
 struct policy {
 	enum tier tier;
@@ -105,10 +136,11 @@ struct policy {
 	size_t env_set_n;
 	struct policy_limits limits;
 	struct strlist devices; /* beyond the minimal set: absolute /dev paths */
-	struct net_policy *net; /* policy/net.h; never NULL after policy_resolve() */
+	struct net_policy *net; /* policy/net/net.h; never NULL after policy_resolve() */
 	struct digest digest;   /* of the canonical form */
 	bool indexed;           /* made by policy_resolve(): rules sorted, `globs` complete */
 	uint32_t *globs;        /* which rules are patterns */
+	bool gits;              /* some rule is of a Git directory */
 	bool hold;              /* names that run on the host are read-only: policy_hold() */
 	const char *hold_home;
 	const char *hold_not; /* except in this directory; NULL: everywhere */
@@ -134,6 +166,11 @@ struct policy_layer;
 int policy_layer_parse(struct policy_layer **ret, enum policy_layer_kind kind, const char *name,
 	const char *text, size_t len, const struct policy_context *ctx, struct err *e);
 void policy_layer_free(struct policy_layer *l);
+/*
+ * Every key that a file may have, as the reader knows them: "limits.memory", "network.allow[].host"
+ * (those of deny and ask are the same). False: out of memory, or the list is full.
+ */
+bool policy_keys(struct strlist *ret);
 #define cleanup_policy_layer __attribute__((cleanup(policy_layer_freep)))
 static inline void policy_layer_freep(struct policy_layer **l)
 {
@@ -145,9 +182,15 @@ int policy_layer_new(
 	struct policy_layer **ret, enum policy_layer_kind kind, const char *name, struct err *e);
 int policy_layer_add_rule(struct policy_layer *l, enum access a, const char *path,
 	const struct policy_context *ctx, struct err *e);
+int policy_layer_add_view(struct policy_layer *l, const char *path,
+	const struct policy_context *ctx, struct err *e);
+int policy_layer_add_git(struct policy_layer *l, const char *path,
+	const struct policy_context *ctx, struct err *e);
+int policy_layer_add_runs(struct policy_layer *l, const char *path,
+	const struct policy_context *ctx, struct err *e);
 /*
  * key as in the file, dotted: "limits.memory", "tier", "environment.pass", "network.allow"…; and
- * "network.secret" as NAME@HOST[:PORT], "network.resolve" as NAME=ADDRESS.
+ * "network.secret" as NAME@HOST[:PORT][:PLACE[=FIELD]], "network.resolve" as NAME=ADDRESS.
  */
 int policy_layer_set(struct policy_layer *l, const char *key, const char *value, struct err *e);
 /* A built-in layer, without parsing: a profile, or the floor when name is NULL. */
@@ -185,6 +228,10 @@ int policy_present(struct policy *ret, struct policy *p, const bool *skip,
  * harms nobody (a staged workspace), or NULL. The texts must outlive the policy.
  */
 void policy_hold(struct policy *p, const char *home, const char *except);
+/* Which kind of name in a Git directory that is granted for committing; GITNAME_NONE: in none. */
+enum gitname policy_git_name(const struct policy *p, const char *path);
+/* Is this rule what policy_access() answers for the names that such a grant holds? */
+bool policy_rule_is_git(const struct policy_rule *r);
 /* The end, in a path, of the name that a rule of policy_hold() holds; 0: it is another rule. */
 size_t policy_rule_holds(const struct policy_rule *r, const char *path);
 void policy_done(struct policy *p);

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "policy/internal.h"
+#include "policy/policy_impl.h"
 
 /*
  * Never, for anyone: croft's own files, from which the next run takes its policy, and sockets of
@@ -256,10 +256,10 @@ struct builtin {
 	bool sealed; /* network.allow: [] */
 };
 
-#define PROFILE_TEXT(threat, observe, READ, PASS, LIMITS, tail)                                    \
+#define PROFILE_TEXT(threat, WORDS, READ, PASS, LIMITS, tail)                                      \
 	"version: 1\n"                                                                             \
 	"threat: " threat "\n"                                                                     \
-	"observe: " observe "\n"                                                                   \
+	WORDS(AS_LINE)                                                                             \
 	"filesystem:\n"                                                                            \
 	"  read-if-present:\n" READ(AS_ITEM) WORKSPACE_READ(AS_ITEM) "  write:\n" WORKSPACE_WRITE( \
 		AS_ITEM) "  deny:\n" SECRET_DENY(AS_ITEM) "environment:\n"                         \
@@ -268,15 +268,15 @@ struct builtin {
 									   "\n" LIMITS(AS_LIMIT)   \
 										   tail
 
-#define PROFILE(id, threat_, observe_, READ, PASS, LIMITS, tail)                                   \
+#define PROFILE(id, threat_, WORDS, READ, PASS, LIMITS, tail)                                      \
 	static const struct builtin_rule id##_rules[] = {READ(AS_READ_IF) WORKSPACE_READ(          \
 		AS_READ_IF) WORKSPACE_WRITE(AS_WRITE) SECRET_DENY(AS_DENY)};                       \
 	static const char *const id##_pass[] = {PASS(AS_NAME)};                                    \
 	static const struct builtin_pair id##_limits[] = {LIMITS(AS_PAIR)};                        \
 	static const struct builtin id##_profile = {.name = #id,                                   \
-		.text = PROFILE_TEXT(threat_, observe_, READ, PASS, LIMITS, tail),                 \
+		.text = PROFILE_TEXT(threat_, WORDS, READ, PASS, LIMITS, tail),                    \
 		.threat = threat_,                                                                 \
-		.observe = observe_,                                                               \
+		.observe = "" WORDS(AS_WORD),                                                      \
 		.rules = id##_rules,                                                               \
 		.rules_n = ARRAY_SIZE(id##_rules),                                                 \
 		.pass = id##_pass,                                                                 \
@@ -284,6 +284,12 @@ struct builtin {
 		.limits = id##_limits,                                                             \
 		.limits_n = ARRAY_SIZE(id##_limits),                                               \
 		.sealed = sizeof(tail) > 1}
+
+/* Where a profile says nothing, the threat level decides (resolve.c). */
+#define OBSERVE_USUAL(X)
+#define OBSERVE_ALL(X) X("observe", "full")
+#define AS_LINE(key, value) key ": " value "\n"
+#define AS_WORD(key, value) value
 
 #define SEALED "network:\n  allow: []\n"
 #define OPEN ""
@@ -304,14 +310,14 @@ struct builtin {
 #define ONLY_C_READ(X) SYSTEM_READ(X) TOOL_READ(X)
 #define ONLY_C_PASS(X) COMMON_PASS(X) C_PASS(X)
 
-PROFILE(default, "risky", "writes", ALL_READ, ALL_PASS, USUAL_LIMITS, OPEN);
-PROFILE(strict, "hostile", "full", STRICT_READ, STRICT_PASS, STRICT_LIMITS, SEALED);
-PROFILE(offline, "risky", "writes", ALL_READ, ALL_PASS, USUAL_LIMITS, SEALED);
-PROFILE(python, "risky", "writes", ONLY_PYTHON_READ, ONLY_PYTHON_PASS, USUAL_LIMITS, OPEN);
-PROFILE(node, "risky", "writes", ONLY_NODE_READ, ONLY_NODE_PASS, USUAL_LIMITS, OPEN);
-PROFILE(rust, "risky", "writes", ONLY_RUST_READ, ONLY_RUST_PASS, USUAL_LIMITS, OPEN);
-PROFILE(go, "risky", "writes", ONLY_GO_READ, ONLY_GO_PASS, USUAL_LIMITS, OPEN);
-PROFILE(c, "risky", "writes", ONLY_C_READ, ONLY_C_PASS, USUAL_LIMITS, OPEN);
+PROFILE(default, "risky", OBSERVE_USUAL, ALL_READ, ALL_PASS, USUAL_LIMITS, OPEN);
+PROFILE(strict, "hostile", OBSERVE_ALL, STRICT_READ, STRICT_PASS, STRICT_LIMITS, SEALED);
+PROFILE(offline, "risky", OBSERVE_USUAL, ALL_READ, ALL_PASS, USUAL_LIMITS, SEALED);
+PROFILE(python, "risky", OBSERVE_USUAL, ONLY_PYTHON_READ, ONLY_PYTHON_PASS, USUAL_LIMITS, OPEN);
+PROFILE(node, "risky", OBSERVE_USUAL, ONLY_NODE_READ, ONLY_NODE_PASS, USUAL_LIMITS, OPEN);
+PROFILE(rust, "risky", OBSERVE_USUAL, ONLY_RUST_READ, ONLY_RUST_PASS, USUAL_LIMITS, OPEN);
+PROFILE(go, "risky", OBSERVE_USUAL, ONLY_GO_READ, ONLY_GO_PASS, USUAL_LIMITS, OPEN);
+PROFILE(c, "risky", OBSERVE_USUAL, ONLY_C_READ, ONLY_C_PASS, USUAL_LIMITS, OPEN);
 
 static const struct builtin_rule floor_rules[] = {FLOOR_DENY(AS_DENY)};
 static const struct builtin floor_layer = {.name = "floor",
@@ -372,7 +378,7 @@ static int builtin_values(struct policy_layer *l, const struct builtin *b, struc
 		r = layer_value(l, b->limits[i].key, b->limits[i].value, nowhere, e);
 	if (r == 0 && b->threat)
 		r = layer_value(l, "threat", b->threat, nowhere, e);
-	if (r == 0 && b->observe)
+	if (r == 0 && b->observe && b->observe[0])
 		r = layer_value(l, "observe", b->observe, nowhere, e);
 	l->net.reach = b->sealed;
 	return r;

@@ -3,7 +3,7 @@
 #ifndef CROFT_POLICY_READER_H
 #define CROFT_POLICY_READER_H
 
-#include "policy/internal.h"
+#include "policy/policy_impl.h"
 #include "policy/yaml.h"
 
 struct reader_into {
@@ -11,24 +11,28 @@ struct reader_into {
 	const struct policy_context *ctx;
 };
 
-static inline struct policy_layer *reader_layer(const struct reader *r)
+static inline struct policy_layer *reader_layer(const struct yaml_reader *r)
 {
 	return ((const struct reader_into *)r->into)->l;
 }
 
-static inline const struct policy_context *reader_context(const struct reader *r)
+static inline const struct policy_context *reader_context(const struct yaml_reader *r)
 {
 	return ((const struct reader_into *)r->into)->ctx;
 }
 
-static inline struct layer_pos reader_here(const struct reader *r)
+static inline struct layer_pos reader_here(const struct yaml_reader *r)
 {
 	return (struct layer_pos){
 		(unsigned)r->ev.start_mark.line + 1, (unsigned)r->ev.start_mark.column + 1};
 }
 
 /* The section `network`: net_parse.c. */
-int reader_network(struct reader *r, const char *key);
+int reader_network(struct yaml_reader *r, const char *key);
+/* For policy_keys(). False: out of memory, or the list is full. */
+bool reader_names(
+	struct strlist *ret, const char *section, const struct reader_key *keys, size_t n);
+bool reader_network_names(struct strlist *ret);
 /* Text of policy_network_text(): rules have names, and nothing is checked against the others. */
 int reader_expanded(struct policy_layer **ret, const char *text, size_t len, struct err *e);
 

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "policy/net_internal.h"
+#include "policy/net/net_impl.h"
 
 #define SCRATCH_B (40u << 10) /* enough for the built-in layers alone */
 
@@ -38,8 +38,10 @@ int policy_present(struct policy *ret, struct policy *p, const bool *skip,
 			live.rules[live.rules_n++] = p->rules[i];
 	for (const struct policy_fixed *f = fixed; f->path; f++) {
 		struct policy_rule *r = &live.rules[live.rules_n];
+		const struct policy_rule *decider = NULL;
 
-		if (policy_access(p, f->path, NULL) <= (f->deny ? ACCESS_DENY : ACCESS_READ))
+		if (policy_access(p, f->path, &decider) <= (f->deny ? ACCESS_DENY : ACCESS_READ) &&
+			!policy_rule_is_git(decider))
 			continue;
 		*r = (struct policy_rule){.access = f->deny ? ACCESS_DENY : ACCESS_READ,
 			.optional = !f->absent,
@@ -88,14 +90,6 @@ const char *policy_keep(struct policy *p, const char *s)
 
 /* ---- single values ---- */
 
-int tier_strength(unsigned t)
-{
-	static const int strength[TIER_NUM] = {
-		[TIER_PROCESS] = 0, [TIER_AUTO] = 1, [TIER_NAMESPACE] = 2};
-
-	return strength[t];
-}
-
 static int refuse_lower(const struct policy_layer *l, const struct layer_word *w, const char *what,
 	const char *const *names, const struct policy_layer *sys, unsigned least, struct err *e)
 {
@@ -116,7 +110,9 @@ static int same(unsigned v)
 	return (int)v;
 }
 
-static const struct word_key word_keys[] = {
+/* In this order: how much is observed depends on the threat level. */
+enum { WORD_TIER, WORD_THREAT, WORD_OBSERVE, WORD_NUM };
+static const struct word_key word_keys[WORD_NUM] = {
 	{"tier", offsetof(struct policy_layer, tier), policy_tier_names, tier_strength},
 	{"threat", offsetof(struct policy_layer, threat), policy_threat_names, same},
 	{"observe", offsetof(struct policy_layer, observe), policy_observe_names, same},
@@ -153,17 +149,20 @@ static int combine_word(
 
 static int combine_words(struct policy *p, const struct stack *s, struct err *e)
 {
-	unsigned v[3] = {TIER_AUTO, THREAT_RISKY, OBSERVE_WRITES};
+	unsigned v[WORD_NUM] = {TIER_AUTO, THREAT_RISKY, OBSERVE_KNOWN};
 
-	for (size_t i = 0; i < ARRAY_SIZE(word_keys); i++) {
-		int r = combine_word(&v[i], s, &word_keys[i], e);
+	for (size_t i = 0; i < WORD_NUM; i++) {
+		int r;
 
+		if (i == WORD_OBSERVE && v[WORD_THREAT] == THREAT_HOSTILE)
+			v[i] = OBSERVE_WRITES; /* unless a layer says how much */
+		r = combine_word(&v[i], s, &word_keys[i], e);
 		if (r < 0)
 			return r;
 	}
-	p->tier = (enum tier)v[0];
-	p->threat = (enum threat)v[1];
-	p->observe = (enum observe)v[2];
+	p->tier = (enum tier)v[WORD_TIER];
+	p->threat = (enum threat)v[WORD_THREAT];
+	p->observe = (enum observe)v[WORD_OBSERVE];
 	return 0;
 }
 
@@ -412,8 +411,12 @@ static int resolve(struct policy *ret, struct selection *sel, bool project_trust
 		r = combine_selected(&base, sel, false, false, e);
 		if (r == 0)
 			r = combine_selected(&wide, sel, true, false, e);
-		if (r == 0)
-			r = policy_not_wider(&base, &wide, project, e);
+		if (r < 0)
+			return r;
+		/* Names that run on the host are read-only in what is granted, until a grant names one. */
+		policy_hold(&base, sel->ctx->home, NULL);
+		policy_hold(&wide, sel->ctx->home, NULL);
+		r = policy_not_wider(&base, &wide, project, e);
 	}
 	return r < 0 ? r : combine_selected(ret, sel, true, true, e);
 }

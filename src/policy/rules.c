@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "policy/internal.h"
+#include "policy/policy_impl.h"
 
 /* "FILE:LINE", as much of it as there is. */
 static void place(struct buf *b, const struct policy_layer *l, unsigned line)
@@ -62,6 +62,8 @@ static int merge_group(struct policy *p, const struct stack *s, const struct gat
 		win = cap;
 	}
 	*r = *win->r;
+	for (size_t i = 0; i < n; i++) /* said once, it holds for whoever grants the same */
+		r->runs = r->access == ACCESS_WRITE && (r->runs || g[i].r->runs);
 	r->capped = cap && !*ret_exception;
 	r->cap = cap ? cap->r->access : ACCESS_WRITE;
 	r->path = policy_keep(p, win->r->path);

@@ -230,6 +230,53 @@ const struct runs_entry *runs_held(
 	return NULL;
 }
 
+/* A repository that is there has its hooks held by session/config/held.c, so the list does not. */
+static const struct runs_entry hooks = {
+	".git/hooks/", RUNS_HOOK, HOLD_ANYWHERE, "githooks(5), DESCRIPTION"};
+
+static const char *directory_here(
+	const struct runs_entry *x, const char *path, const char *at, const char *home)
+{
+	size_t n = strlen(x->pattern);
+
+	return x->pattern[n - 1] == '/' && holds(x, path, at, home) ? match_here(x->pattern, at) : NULL;
+}
+
+const struct runs_entry *runs_inside(const char *path, const char *home, size_t *ret_end)
+{
+	for (const char *at = path + 1; at && *at; at = next_part(at)) {
+		for (size_t i = 0; i <= runs_table_n; i++) {
+			const struct runs_entry *x = i < runs_table_n ? &runs_table[i] : &hooks;
+			const char *end = directory_here(x, path, at, home);
+
+			if (!end)
+				continue;
+			if (ret_end)
+				*ret_end = (size_t)(end - path);
+			return x;
+		}
+	}
+	return NULL;
+}
+
+bool runs_pattern(const char *pattern)
+{
+	const char *slash = strrchr(pattern, '/'), *name = slash ? slash + 1 : pattern;
+
+	for (size_t i = 0; i < runs_table_n; i++) {
+		const char *p = runs_table[i].pattern, *end = p + strlen(p), *from;
+
+		if (runs_table[i].hold == HOLD_NOT)
+			continue;
+		end -= end[-1] == '/';
+		for (from = end; from > p && from[-1] != '/';)
+			from--;
+		if (part_match(from, (size_t)(end - from), name, strlen(name)))
+			return true;
+	}
+	return false;
+}
+
 const struct runs_entry *runs_marked(const char *path, size_t granted)
 {
 	path += MIN_OF(granted, strlen(path));

@@ -62,6 +62,13 @@ bool runs_begin(const char *path);
  */
 const struct runs_entry *runs_held(
 	const char *path, const char *home, size_t granted, size_t *ret_end);
+/*
+ * Is this absolute path a directory whose contents run on the host, or does it lie in one? The entry, of
+ * those that are held; a repository's hooks are one, too. *ret_end: where the directory's name ends.
+ */
+const struct runs_entry *runs_inside(const char *path, const char *home, size_t *ret_end);
+/* May this pattern spell out a held name? Only its last part is compared, and may be any name's last part. */
+bool runs_pattern(const char *pattern);
 /* The same for any entry of the list, held or not: what to name after a command wrote in place. */
 const struct runs_entry *runs_marked(const char *path, size_t granted);
 /* The name of a directory of installed packages. */

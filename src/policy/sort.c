@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "policy/internal.h"
+#include "policy/policy_impl.h"
 
 #define INSERTION_MAX 64
 

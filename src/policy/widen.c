@@ -11,7 +11,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "policy/net_internal.h"
+#include "policy/net/net_impl.h"
+#include "policy/runs.h"
 
 bool widen_found(struct findings *f, unsigned line)
 {
@@ -46,6 +47,8 @@ static void compare_at(
 
 	if (now > before)
 		found_path(f, path, now, why, before);
+	else if (now == ACCESS_WRITE && policy_git_name(base, path) && !policy_git_name(wide, path))
+		found_path(f, path, now, why, ACCESS_READ); /* all of it, not what committing needs */
 }
 
 static const struct policy_rule *same_pattern(const struct policy *p, const struct policy_rule *r)
@@ -84,6 +87,8 @@ static void compare_pattern(
 		return;
 	}
 	before = policy_access(base, dir, NULL);
+	if (g->access == ACCESS_WRITE && (g->runs || runs_pattern(g->path)))
+		before = MIN_OF(before, ACCESS_READ); /* it may name what no other grant opens */
 	if (before < g->access) {
 		found_path(f, g->path, g->access, g, before);
 		return;
@@ -226,5 +231,5 @@ int policy_not_wider(const struct policy *base, const struct policy *wide,
 			l->name, f.line, f.first.failed ? "a long path" : buf_str(&f.first),
 			buf_str(&more));
 	buf_done(&f.first);
-	return f.n ? -e->errnum : 0;
+	return f.n ? err_why(e, ERR_WHY_UNTRUSTED, -e->errnum) : 0;
 }

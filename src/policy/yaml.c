@@ -8,29 +8,29 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "policy/internal.h"
+#include "policy/policy_impl.h"
 
 #define SHOWN_MAX 64
 
 /* ---- events ---- */
 
-int reader_fail_at(struct reader *r, size_t line, size_t column)
+int reader_fail_at(struct yaml_reader *r, size_t line, size_t column)
 {
 	return err_wrap(r->e, "%s:%zu:%zu", r->name, line + 1, column + 1);
 }
 
-int reader_fail(struct reader *r)
+int reader_fail(struct yaml_reader *r)
 {
 	return reader_fail_at(r, r->ev.start_mark.line, r->ev.start_mark.column);
 }
 
-int reader_bad(struct reader *r, const char *why)
+int reader_bad(struct yaml_reader *r, const char *why)
 {
 	value_bad(r->e, reader_text(r), why);
 	return reader_fail(r);
 }
 
-static int yaml_problem(struct reader *r)
+static int yaml_problem(struct yaml_reader *r)
 {
 	const yaml_mark_t *m = &r->yaml.problem_mark;
 
@@ -42,7 +42,7 @@ static int yaml_problem(struct reader *r)
 	return reader_fail_at(r, m->line, m->column);
 }
 
-static int next_event(struct reader *r)
+static int next_event(struct yaml_reader *r)
 {
 	if (r->have)
 		yaml_event_delete(&r->ev);
@@ -54,7 +54,7 @@ static int next_event(struct reader *r)
 }
 
 /* Whatever makes a value more than its text is refused. */
-static int no_extras(struct reader *r)
+static int no_extras(struct yaml_reader *r)
 {
 	const yaml_char_t *anchor = NULL, *tag = NULL;
 
@@ -85,19 +85,19 @@ static int no_extras(struct reader *r)
 	return reader_fail(r);
 }
 
-int reader_next(struct reader *r)
+int reader_next(struct yaml_reader *r)
 {
 	int x = next_event(r);
 
 	return x < 0 ? x : no_extras(r);
 }
 
-const char *reader_text(const struct reader *r)
+const char *reader_text(const struct yaml_reader *r)
 {
 	return (const char *)r->ev.data.scalar.value;
 }
 
-int reader_want(struct reader *r, yaml_event_type_t type, const char *what, const char *kind)
+int reader_want(struct yaml_reader *r, yaml_event_type_t type, const char *what, const char *kind)
 {
 	if (r->ev.type == type)
 		return 0;
@@ -106,7 +106,7 @@ int reader_want(struct reader *r, yaml_event_type_t type, const char *what, cons
 }
 
 /* A NUL inside a scalar ("\0" in double quotes) would end the text early. */
-int reader_want_scalar(struct reader *r, const char *what)
+int reader_want_scalar(struct yaml_reader *r, const char *what)
 {
 	int x = reader_want(r, YAML_SCALAR_EVENT, what, "a single value");
 
@@ -122,7 +122,7 @@ int reader_want_scalar(struct reader *r, const char *what)
 /* ---- mappings and lists ---- */
 
 static int unknown_key(
-	struct reader *r, const char *section, const struct reader_key *keys, size_t n)
+	struct yaml_reader *r, const char *section, const struct reader_key *keys, size_t n)
 {
 	cleanup_buf struct buf shown = BUF_INIT(SHOWN_MAX * 8);
 	const char *names[READER_KEYS_MAX];
@@ -144,7 +144,8 @@ static int unknown_key(
 	return reader_fail(r);
 }
 
-int reader_mapping(struct reader *r, const char *section, const struct reader_key *keys, size_t n)
+int reader_mapping(
+	struct yaml_reader *r, const char *section, const struct reader_key *keys, size_t n)
 {
 	size_t first[READER_KEYS_MAX] = {0};
 	char whole[32];
@@ -177,7 +178,8 @@ int reader_mapping(struct reader *r, const char *section, const struct reader_ke
 	return x;
 }
 
-static int each(struct reader *r, const char *what, bool scalars, reader_fn *add, const char *key)
+static int each(
+	struct yaml_reader *r, const char *what, bool scalars, reader_fn *add, const char *key)
 {
 	int x = reader_want(r, YAML_SEQUENCE_START_EVENT, what,
 		"a list ([a, b] or lines that begin with \"-\")");
@@ -191,19 +193,19 @@ static int each(struct reader *r, const char *what, bool scalars, reader_fn *add
 	return x;
 }
 
-int reader_entries(struct reader *r, const char *what, reader_fn *add, const char *key)
+int reader_entries(struct yaml_reader *r, const char *what, reader_fn *add, const char *key)
 {
 	return each(r, what, false, add, key);
 }
 
-int reader_list(struct reader *r, const char *what, reader_fn *add, const char *key)
+int reader_list(struct yaml_reader *r, const char *what, reader_fn *add, const char *key)
 {
 	return each(r, what, true, add, key);
 }
 
 /* ---- the document ---- */
 
-static int read_document(struct reader *r, const struct reader_key *keys, size_t n)
+static int read_document(struct yaml_reader *r, const struct reader_key *keys, size_t n)
 {
 	int x = next_event(r); /* stream start */
 
@@ -236,8 +238,8 @@ static int read_document(struct reader *r, const struct reader_key *keys, size_t
 	return x;
 }
 
-int reader_run(
-	struct reader *r, const char *text, size_t len, const struct reader_key *keys, size_t n)
+int reader_run(struct yaml_reader *r, const char *text, size_t len, const struct reader_key *keys,
+	size_t n)
 {
 	int x;
 

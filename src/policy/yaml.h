@@ -19,7 +19,7 @@
 
 #define READER_KEYS_MAX 24
 
-struct reader {
+struct yaml_reader {
 	const char *name; /* of the file */
 	const char *noun; /* what it is in sentences: "policy" */
 	/* The section that a key unknown here belongs to, for the hint; or no such function. */
@@ -35,7 +35,7 @@ struct reader {
 };
 
 /* Reads the value that is the current event. */
-typedef int reader_fn(struct reader *r, const char *key);
+typedef int reader_fn(struct yaml_reader *r, const char *key);
 
 struct reader_key {
 	const char *name;
@@ -43,24 +43,25 @@ struct reader_key {
 };
 
 /* The whole text, whose top mapping has these keys; r has its first five members. */
-int reader_run(
-	struct reader *r, const char *text, size_t len, const struct reader_key *keys, size_t n);
+int reader_run(struct yaml_reader *r, const char *text, size_t len, const struct reader_key *keys,
+	size_t n);
 
 /* Complete an error that err_invalid() and friends began. Lines and columns as libyaml counts: from 0. */
-int reader_fail(struct reader *r);
-int reader_fail_at(struct reader *r, size_t line, size_t column);
+int reader_fail(struct yaml_reader *r);
+int reader_fail_at(struct yaml_reader *r, size_t line, size_t column);
 /* "TEXT" why: the current scalar is not what it should be. */
-int reader_bad(struct reader *r, const char *why);
-int reader_next(struct reader *r);
+int reader_bad(struct yaml_reader *r, const char *why);
+int reader_next(struct yaml_reader *r);
 /* Text of the current scalar; gone with the next event. */
-const char *reader_text(const struct reader *r);
-int reader_want(struct reader *r, yaml_event_type_t type, const char *what, const char *kind);
-int reader_want_scalar(struct reader *r, const char *what);
+const char *reader_text(const struct yaml_reader *r);
+int reader_want(struct yaml_reader *r, yaml_event_type_t type, const char *what, const char *kind);
+int reader_want_scalar(struct yaml_reader *r, const char *what);
 /* A mapping with known keys, each at most once. */
-int reader_mapping(struct reader *r, const char *section, const struct reader_key *keys, size_t n);
+int reader_mapping(
+	struct yaml_reader *r, const char *section, const struct reader_key *keys, size_t n);
 /* A list; `add` gets each entry as the current event. */
-int reader_entries(struct reader *r, const char *what, reader_fn *add, const char *key);
+int reader_entries(struct yaml_reader *r, const char *what, reader_fn *add, const char *key);
 /* The same, of scalars. */
-int reader_list(struct reader *r, const char *what, reader_fn *add, const char *key);
+int reader_list(struct yaml_reader *r, const char *what, reader_fn *add, const char *key);
 
 #endif

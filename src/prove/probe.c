@@ -96,9 +96,9 @@ int probe_read_token(const struct probe_args *a, int fd)
 	return -1;
 }
 
-struct tally tally_start(const struct probe_args *a, struct buf *detail)
+struct probe_tally tally_start(const struct probe_args *a, struct buf *detail)
 {
-	return (struct tally){
+	return (struct probe_tally){
 		.a = a,
 		.detail = detail,
 		.lost_names = BUF_INIT(TALLY_TEXT_MAX),
@@ -119,7 +119,7 @@ static bool is_refusal(int errnum)
 }
 
 __attribute__((format(printf, 5, 0))) static void tally_count(
-	struct tally *t, bool won, int errnum, bool root, const char *fmt, va_list ap)
+	struct probe_tally *t, bool won, int errnum, bool root, const char *fmt, va_list ap)
 {
 	struct buf *names = won ? &t->won_names : &t->lost_names;
 
@@ -137,10 +137,10 @@ __attribute__((format(printf, 5, 0))) static void tally_count(
 	}
 	t->lost++;
 	t->last_errno = errnum;
-	buf_addf(names, " (%s)", strerror(errnum));
+	buf_addf(names, " (%s)", errnum == PROBE_KILLED ? "killed" : strerror(errnum));
 }
 
-void tally_try(struct tally *t, long rc, const char *fmt, ...)
+void tally_try(struct probe_tally *t, long rc, const char *fmt, ...)
 {
 	int saved = errno;
 	va_list ap;
@@ -150,7 +150,7 @@ void tally_try(struct tally *t, long rc, const char *fmt, ...)
 	va_end(ap);
 }
 
-void tally_root(struct tally *t, long rc, const char *fmt, ...)
+void tally_root(struct probe_tally *t, long rc, const char *fmt, ...)
 {
 	int saved = errno;
 	va_list ap;
@@ -160,7 +160,7 @@ void tally_root(struct tally *t, long rc, const char *fmt, ...)
 	va_end(ap);
 }
 
-void tally_reach(struct tally *t, bool root, long rc, const char *fmt, ...)
+void tally_reach(struct probe_tally *t, bool root, long rc, const char *fmt, ...)
 {
 	int saved = errno;
 	va_list ap;
@@ -170,12 +170,12 @@ void tally_reach(struct tally *t, bool root, long rc, const char *fmt, ...)
 	va_end(ap);
 }
 
-void tally_na(struct tally *t)
+void tally_na(struct probe_tally *t)
 {
 	t->na++;
 }
 
-enum probe_result tally_end(struct tally *t)
+enum probe_result tally_end(struct probe_tally *t)
 {
 	enum probe_result r;
 
@@ -228,7 +228,7 @@ long probe_in_child(long (*fn)(void *arg), void *arg)
 		if (errno != EINTR)
 			return -1;
 	if (WIFSIGNALED(status)) {
-		errno = WTERMSIG(status) == SIGSYS ? EPERM : EFAULT;
+		errno = WTERMSIG(status) == SIGSYS ? EPERM : PROBE_KILLED;
 		return -1;
 	}
 	errno = WEXITSTATUS(status);

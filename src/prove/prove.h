@@ -100,28 +100,29 @@ const char *probe_path(const struct probe_args *a, const char *relative);
 int probe_read_token(const struct probe_args *a, int fd);
 
 /* Counting attempts. `rc` is what the system call returned, errno as it left it. */
-struct tally {
+struct probe_tally {
 	const struct probe_args *a;
 	struct buf *detail;
 	unsigned won, lost, na;
 	int last_errno;
 	struct buf lost_names, won_names;
 };
-struct tally tally_start(const struct probe_args *a, struct buf *detail);
-void tally_try(struct tally *t, long rc, const char *fmt, ...)
+struct probe_tally tally_start(const struct probe_args *a, struct buf *detail);
+void tally_try(struct probe_tally *t, long rc, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* The same, for what only root could do without a sandbox. */
-void tally_root(struct tally *t, long rc, const char *fmt, ...)
+void tally_root(struct probe_tally *t, long rc, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* For calls made with impossible arguments: any error but a refusal means the kernel was reached.
  */
-void tally_reach(struct tally *t, bool root, long rc, const char *fmt, ...)
+void tally_reach(struct probe_tally *t, bool root, long rc, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
-void tally_na(struct tally *t); /* an attempt that cannot be made here */
-enum probe_result tally_end(struct tally *t);
+void tally_na(struct probe_tally *t); /* an attempt that cannot be made here */
+enum probe_result tally_end(struct probe_tally *t);
 
 /* Run in a forked child: 0 or -1 with errno as fn left it; death by a signal is EPERM (SIGSYS) or
- * EFAULT. */
+ * PROBE_KILLED. */
+#define PROBE_KILLED EOWNERDEAD
 long probe_in_child(long (*fn)(void *arg), void *arg);
 /* Run argv, capture up to n-1 bytes of its stdout; returns the exit status, -1 when it did not run.
  */

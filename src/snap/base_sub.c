@@ -151,8 +151,8 @@ static bool is_known(const struct repo *r, const char *objects)
 }
 
 /*
- * objects, and what its alternates name, flattened. Those must be known: see core/objects.h, which was asked
- * about the repository's own before.
+ * `objects`, and what its alternates name, flattened. Those must be known: see
+ * session/config/objects.h, which was asked about the repository's own before.
  */
 static int find_objects(struct base_maker *k, struct strlist *l, const char *objects)
 {

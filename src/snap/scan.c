@@ -49,23 +49,23 @@ struct item *walk_item(struct walk *w, const char *dir, const char *name)
 	return w->v[w->n].path ? &w->v[w->n++] : NULL;
 }
 
-int walk_place(struct walk *w, struct place **ret)
+int walk_place(struct walk *w, struct scan_place **ret)
 {
 	if (w->todo_n == w->todo_cap) {
 		size_t cap = w->todo_cap ? w->todo_cap * 2 : 64;
-		struct place *v = realloc(w->todo, cap * sizeof(*v));
+		struct scan_place *v = realloc(w->todo, cap * sizeof(*v));
 
 		if (!v)
 			return walk_no_memory(w);
 		w->todo = v;
 		w->todo_cap = cap;
 	}
-	w->todo[w->todo_n] = (struct place){0};
+	w->todo[w->todo_n] = (struct scan_place){0};
 	*ret = &w->todo[w->todo_n++];
 	return 0;
 }
 
-static void places_done(struct place *v, size_t n)
+static void places_done(struct scan_place *v, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		free(v[i].path);
@@ -89,7 +89,7 @@ void walk_done(struct walk *w)
 
 int walk_init(struct walk *w, const struct scan *s, bool plain, struct err *e)
 {
-	struct place *top = NULL;
+	struct scan_place *top = NULL;
 
 	*e = ERR_INIT;
 	*w = (struct walk){.s = s, .plain = plain, .base_fd = -1, .e = e};
@@ -198,8 +198,8 @@ int walk_result(struct walk *w, struct changes *ret)
 
 static bool lands(const struct change *ch)
 {
-	return !(ch->flags &
-		 (CHANGE_REFUSED | CHANGE_IGNORED | CHANGE_EMPTY_DIR | CHANGE_NOT_READ));
+	return !(
+		ch->flags & (CHANGE_REFUSED | CHANGE_IGNORED | CHANGE_EMPTY_DIR | CHANGE_NOT_READ));
 }
 
 /* Old or new side of what lands, on top of m (NULL: of nothing). */

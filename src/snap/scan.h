@@ -37,7 +37,7 @@ struct scan {
 
 /* What the layers change. For a live start: old contents are written to the store as well. */
 int scan_layers(struct changes *ret, const struct scan *s, struct err *e);
-/* The same for a whole copy of the workspace (no overlay to be had): compared file by file. */
+/* The same for a whole copy of the workspace (where no overlay can be mounted): compared file by file. */
 int scan_copy(struct changes *ret, const struct scan *s, int copy_fd, struct err *e);
 /* Is there anything in this layer besides .git and ignored trees' mount points? Cheap. */
 bool layer_is_empty(int layer_fd);

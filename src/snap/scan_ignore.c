@@ -165,20 +165,20 @@ static int take_answers(struct walk *w, const bool *item, const bool *held)
 	}
 	w->n = w->asked = keep;
 	for (size_t i = 0; i < w->held_n; i++) {
-		struct place *p;
+		struct scan_place *p;
 
 		if (held[i]) {
 			w->ignored++;
 			free(w->held[i].path);
 			free(w->held[i].layers);
-			w->held[i] = (struct place){0};
+			w->held[i] = (struct scan_place){0};
 			continue;
 		}
 		if (walk_place(w, &p) < 0)
 			return walk_no_memory(w);
 		*p = w->held[i];
 		p->unsure = false; /* of itself; what it holds is asked about in its turn */
-		w->held[i] = (struct place){0};
+		w->held[i] = (struct scan_place){0};
 	}
 	w->held_n = 0;
 	return 0;

@@ -40,7 +40,7 @@ struct item {
 };
 
 /* A directory to list. */
-struct place {
+struct scan_place {
 	char *path;     /* "" is the top */
 	size_t *layers; /* those that have it, newest first */
 	size_t n;
@@ -55,7 +55,7 @@ struct walk {
 	const struct scan *s;
 	bool ask_nothing; /* nothing is ignored: the user's own files */
 	bool plain; /* one plain directory, not layers: no whiteouts, no attributes of overlayfs */
-	struct place *todo, *held;
+	struct scan_place *todo, *held;
 	size_t todo_n, todo_cap, held_n, held_cap;
 	struct item *v;
 	size_t n, cap;
@@ -86,7 +86,7 @@ int walk_flags(struct walk *w);
 int walk_result(struct walk *w, struct changes *ret);
 
 struct item *walk_item(struct walk *w, const char *dir, const char *name);
-int walk_place(struct walk *w, struct place **ret);
+int walk_place(struct walk *w, struct scan_place **ret);
 int walk_no_memory(struct walk *w);
 /* "WHAT PATH: reason", with the path made printable. */
 int walk_fail(struct walk *w, int errnum, const char *what, const char *path);

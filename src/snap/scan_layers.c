@@ -80,7 +80,7 @@ static bool is_whiteout(const struct walk *w, const struct entry *en)
 
 /* ------------------------------------------------------------------ attributes */
 
-/* Names of extended attributes of dir_fd/name; -1 when there are none to be had. */
+/* Names of extended attributes of dir_fd/name; -1 when they cannot be read. */
 static ssize_t list_xattrs(struct walk *w, int dir_fd, const char *name)
 {
 	char p[64 + 256];
@@ -147,7 +147,7 @@ static bool is_dots(const char *n)
 }
 
 /* 1: more entries than may be listed before asking. */
-static int list_layer(struct walk *w, struct listing *l, const struct place *pl, size_t layer)
+static int list_layer(struct walk *w, struct listing *l, const struct scan_place *pl, size_t layer)
 {
 	cleanup_dir DIR *d = NULL;
 	struct dirent *de;
@@ -220,7 +220,7 @@ static int submodule_touched(struct walk *w, const char *path, const size_t *lay
 }
 
 /* What kind of change the object of a layer is at a path; contents come later. */
-static int add_object(struct walk *w, const struct place *pl, const struct entry *en,
+static int add_object(struct walk *w, const struct scan_place *pl, const struct entry *en,
 	unsigned old_mode, const struct oid *old, unsigned flags)
 {
 	struct item *it = walk_item(w, pl->path, en->name);
@@ -247,10 +247,10 @@ static int add_object(struct walk *w, const struct place *pl, const struct entry
 }
 
 /* A directory at the end: go on there later. en[0..n) are its entries, the newest first. */
-static int add_dir(struct walk *w, const struct place *pl, const struct entry *en, size_t n,
+static int add_dir(struct walk *w, const struct scan_place *pl, const struct entry *en, size_t n,
 	unsigned old_mode, unsigned flags)
 {
-	struct place *p;
+	struct scan_place *p;
 	int r = walk_place(w, &p);
 
 	if (r < 0)
@@ -280,8 +280,8 @@ static int add_dir(struct walk *w, const struct place *pl, const struct entry *e
 }
 
 /* All entries of one name. */
-static int one_name(
-	struct walk *w, const struct place *pl, const struct entry *en, size_t n, unsigned flags)
+static int one_name(struct walk *w, const struct scan_place *pl, const struct entry *en, size_t n,
+	unsigned flags)
 {
 	cleanup_free char *path = path_join(pl->path, en->name);
 	cleanup_free size_t *layers = calloc(n, sizeof(*layers));
@@ -332,7 +332,7 @@ struct twins {
 	const struct fold_list *v; /* new or kept names, each of an entry */
 	struct buf key;            /* of the name that is looked for */
 	bool *hit;
-	const struct place *pl;
+	const struct scan_place *pl;
 };
 
 static const struct entry *listed(const struct listing *l, const char *name)
@@ -377,7 +377,7 @@ static int twin_visit(void *arg, const char *name, unsigned mode, const struct o
 
 /* ret_hit[i]: the name at i of the listing is a twin of another that will be there. */
 static int find_twins(
-	struct walk *w, const struct place *pl, const struct listing *l, bool *ret_hit)
+	struct walk *w, const struct scan_place *pl, const struct listing *l, bool *ret_hit)
 {
 	cleanup_fold_list struct fold_list v = {0};
 	struct twins t = {.w = w, .l = l, .v = &v, .hit = ret_hit, .pl = pl};
@@ -401,7 +401,7 @@ static int find_twins(
 
 struct missing {
 	struct walk *w;
-	const struct place *pl;
+	const struct scan_place *pl;
 	const struct listing *l;
 };
 
@@ -419,7 +419,7 @@ static int missing_visit(void *arg, const char *name, unsigned mode, const struc
 /* ------------------------------------------------------------------ one directory */
 
 /* Was this name in the start's directory? Then its spelling is not this scan's affair. */
-static bool is_new(struct walk *w, const struct place *pl, const char *name)
+static bool is_new(struct walk *w, const struct scan_place *pl, const char *name)
 {
 	cleanup_free char *path = pl->in_start ? path_join(pl->path, name) : NULL;
 	struct oid o;
@@ -427,7 +427,7 @@ static bool is_new(struct walk *w, const struct place *pl, const char *name)
 	return !path || start_find(w, path, &o) == 0;
 }
 
-static int merge(struct walk *w, const struct place *pl, struct listing *l)
+static int merge(struct walk *w, const struct scan_place *pl, struct listing *l)
 {
 	cleanup_free bool *twin = calloc(l->n + 1, sizeof(bool));
 	size_t shown = 0;
@@ -464,7 +464,7 @@ static int merge(struct walk *w, const struct place *pl, struct listing *l)
 }
 
 /* A directory that cannot be listed, or whose entries have no path, is a change by itself. */
-static int flag_place(struct walk *w, const struct place *pl, unsigned flag)
+static int flag_place(struct walk *w, const struct scan_place *pl, unsigned flag)
 {
 	struct item *it = walk_item(w, "", pl->path);
 
@@ -477,11 +477,11 @@ static int flag_place(struct walk *w, const struct place *pl, unsigned flag)
 	return 0;
 }
 
-static int hold(struct walk *w, struct place *pl)
+static int hold(struct walk *w, struct scan_place *pl)
 {
 	if (w->held_n == w->held_cap) {
 		size_t cap = w->held_cap ? w->held_cap * 2 : 16;
-		struct place *v = realloc(w->held, cap * sizeof(*v));
+		struct scan_place *v = realloc(w->held, cap * sizeof(*v));
 
 		if (!v)
 			return walk_no_memory(w);
@@ -489,7 +489,7 @@ static int hold(struct walk *w, struct place *pl)
 		w->held_cap = cap;
 	}
 	w->held[w->held_n++] = *pl;
-	*pl = (struct place){0};
+	*pl = (struct scan_place){0};
 	return 0;
 }
 
@@ -498,7 +498,7 @@ static int hold(struct walk *w, struct place *pl)
  * gone or hidden at the end, because what lands may be a part of what was changed. At the top a .git
  * comes first.
  */
-static bool looks_like_git_dir(struct walk *w, const struct place *pl, const struct listing *l)
+static bool looks_like_git_dir(struct walk *w, const struct scan_place *pl, const struct listing *l)
 {
 	unsigned bits = 0;
 	const char *name;
@@ -520,7 +520,7 @@ static bool looks_like_git_dir(struct walk *w, const struct place *pl, const str
 	return git_dir_like(bits);
 }
 
-static int list_place(struct walk *w, struct place *pl)
+static int list_place(struct walk *w, struct scan_place *pl)
 {
 	cleanup_listing struct listing l = {0};
 	size_t parts = 1;
@@ -564,7 +564,7 @@ int walk_layers(struct walk *w)
 	int r = 0;
 
 	while (r == 0 && w->todo_n > 0) {
-		struct place pl = w->todo[--w->todo_n];
+		struct scan_place pl = w->todo[--w->todo_n];
 
 		r = list_place(w, &pl);
 		free(pl.path);

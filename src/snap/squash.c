@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@
 #define OVERLAY_PREFIX "user.overlay."
 
 /* A name in one layer's directory. */
-struct entry {
+struct layer_entry {
 	char *name;
 	size_t layer;
 	mode_t mode;
@@ -34,18 +35,23 @@ struct entry {
 };
 
 /* A directory of the result: where it is, and the layers whose directories make it up. */
-struct place {
+struct squash_place {
 	char *path;
 	size_t *layers, n; /* the newest first */
 	bool opaque;       /* nothing below these layers shows */
+	bool lent;         /* of a copy: its owner could not read it, and `mode` is what it had */
+	mode_t mode;
 };
 
 struct squash {
 	int to;
 	const int *layers;
-	struct place *v;
+	struct squash_place *v;
 	size_t n, cap;
 	uint64_t seen;
+	bool copy; /* contents, too */
+	struct copy_stats *st;
+	void *linked; /* of a copy: files with several names (tsearch) */
 	struct err *e;
 };
 
@@ -68,6 +74,78 @@ static int open_dir(struct squash *s, int root, const char *path)
 		PATH_NO_SYMLINKS | PATH_BENEATH);
 
 	return fd < 0 ? fail(s, -fd, "open", path) : fd;
+}
+
+/* ---- rights ---- */
+
+static int change_mode(int path_fd, mode_t mode)
+{
+	char link[40];
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", path_fd);
+	return chmod(link, mode) < 0 ? -errno : 0;
+}
+
+/*
+ * What stands still is copied, whatever a command did to its rights. The owner has them while it is copied: a
+ * mounted overlay keeps the mode that it knows.
+ */
+static int lend_dir(struct squash *s, int root, const char *path, struct squash_place *p)
+{
+	cleanup_fd int fd = path_open(
+		root, path, O_PATH | O_DIRECTORY, PATH_NO_SYMLINKS | PATH_BENEATH);
+	struct stat st;
+	int r;
+
+	if (!s->copy)
+		return 0;
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return fail(s, fd < 0 ? -fd : errno, "open", path);
+	if (st.st_uid != geteuid() || (st.st_mode & 0500) == 0500)
+		return 0;
+	p->mode = st.st_mode & 07777;
+	r = change_mode(fd, p->mode | 0500);
+	p->lent = r == 0;
+	return r < 0 ? fail(s, -r, "open", path) : 0;
+}
+
+/* Those below it have been given back: it can still be reached. */
+static int give_back(struct squash *s, struct squash_place *p)
+{
+	cleanup_fd int fd = -1;
+	int r;
+
+	if (!p->lent)
+		return 0;
+	fd = path_open(s->layers[p->layers[0]], p->path, O_PATH | O_DIRECTORY,
+		PATH_NO_SYMLINKS | PATH_BENEATH);
+	r = fd < 0 ? fd : change_mode(fd, p->mode);
+	p->lent = r < 0;
+	return r < 0 ? fail(s, -r, "set mode and times of", p->path) : 0;
+}
+
+static int open_regular(int dir, const char *name)
+{
+	cleanup_fd int path = -1, fd = -1;
+	char link[40];
+	struct stat st;
+	int r;
+
+	fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd >= 0 || errno != EACCES)
+		return fd < 0 ? -errno : take_fd(&fd);
+	path = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (path < 0 || fstat(path, &st) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
+		change_mode(path, (st.st_mode & 07777) | 0400) < 0)
+		return -EACCES;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", path);
+	fd = open(link, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	r = fd < 0 ? -errno : 0;
+	if (change_mode(path, st.st_mode & 07777) < 0)
+		return -errno;
+	return r < 0 ? r : take_fd(&fd);
 }
 
 /* ---- attributes ---- */
@@ -113,7 +191,7 @@ static int copy_xattrs(struct squash *s, int from, int to, const char *path)
 }
 
 /* What a directory is besides its entries: as in the newest layer that has it. */
-static int finish_place(struct squash *s, const struct place *p)
+static int finish_place(struct squash *s, struct squash_place *p)
 {
 	cleanup_fd int to = open_dir(s, s->to, p->path), from = -1;
 	struct timespec times[2];
@@ -133,15 +211,15 @@ static int finish_place(struct squash *s, const struct place *p)
 	/* Only another group needs the second; who cannot set it has none of it in the layers either. */
 	if (fchown(to, (uid_t)-1, st.st_gid) < 0 && errno != EPERM)
 		return fail(s, errno, "set the group of", p->path);
-	if (fchmod(to, st.st_mode & 07777) < 0 || futimens(to, times) < 0)
+	if (fchmod(to, p->lent ? p->mode : st.st_mode & 07777) < 0 || futimens(to, times) < 0)
 		return fail(s, errno, "set mode and times of", p->path);
-	return 0;
+	return give_back(s, p);
 }
 
 /* ---- names ---- */
 
 struct listing {
-	struct entry *v;
+	struct layer_entry *v;
 	size_t n, cap;
 };
 
@@ -175,14 +253,14 @@ static int list_one(struct squash *s, struct listing *l, size_t layer, const cha
 			return fail(s, errno, "look at a name in", path);
 		if (l->n == l->cap) {
 			size_t cap = l->cap ? l->cap * 2 : 64;
-			struct entry *v = realloc(l->v, cap * sizeof(*v));
+			struct layer_entry *v = realloc(l->v, cap * sizeof(*v));
 
 			if (!v)
 				return no_memory(s);
 			l->v = v;
 			l->cap = cap;
 		}
-		l->v[l->n] = (struct entry){.name = strdup(de->d_name),
+		l->v[l->n] = (struct layer_entry){.name = strdup(de->d_name),
 			.layer = layer,
 			.mode = st.st_mode,
 			.rdev = st.st_rdev};
@@ -196,19 +274,19 @@ static int list_one(struct squash *s, struct listing *l, size_t layer, const cha
 /* By name, then the newest layer first. */
 static int by_name(const void *a, const void *b)
 {
-	const struct entry *x = a, *y = b;
+	const struct layer_entry *x = a, *y = b;
 	int c = strcmp(x->name, y->name);
 
 	return c ? c : x->layer < y->layer ? 1 : x->layer > y->layer ? -1 : 0;
 }
 
-static int add_place(struct squash *s, char *path, size_t layers_max, struct place **ret)
+static int add_place(struct squash *s, char *path, size_t layers_max, struct squash_place **ret)
 {
 	size_t *layers = calloc(layers_max, sizeof(*layers));
 
 	if (s->n == s->cap) {
 		size_t cap = s->cap ? s->cap * 2 : 64;
-		struct place *v = realloc(s->v, cap * sizeof(*v));
+		struct squash_place *v = realloc(s->v, cap * sizeof(*v));
 
 		if (v) {
 			s->v = v;
@@ -220,16 +298,16 @@ static int add_place(struct squash *s, char *path, size_t layers_max, struct pla
 		free(layers);
 		return no_memory(s);
 	}
-	s->v[s->n] = (struct place){.path = path, .layers = layers};
+	s->v[s->n] = (struct squash_place){.path = path, .layers = layers};
 	*ret = &s->v[s->n++];
 	return 0;
 }
 
 /* A directory at the end: its older ones show through until one is opaque, or is something else. */
-static int merge_dir(struct squash *s, int to, const char *parent, const struct entry *en, size_t n)
+static int merge_dir(struct squash *s, int to, const char *parent, const struct layer_entry *en, size_t n)
 {
 	cleanup_buf struct buf path = BUF_INIT(PATH_MAX);
-	struct place *p;
+	struct squash_place *p;
 	int r;
 
 	buf_addf(&path, "%s%s%s", parent, *parent ? "/" : "", en->name);
@@ -246,6 +324,8 @@ static int merge_dir(struct squash *s, int to, const char *parent, const struct 
 			p->opaque = true;
 			break;
 		}
+		if ((r = lend_dir(s, s->layers[en[i].layer], p->path, p)) < 0)
+			return r;
 		fd = open_dir(s, s->layers[en[i].layer], p->path);
 		if (fd < 0 || (r = read_opaque(s, fd, p->path)) < 0)
 			return -s->e->errnum;
@@ -255,8 +335,116 @@ static int merge_dir(struct squash *s, int to, const char *parent, const struct 
 	return 0;
 }
 
+/* ---- copies ---- */
+
+struct linked {
+	dev_t dev;
+	ino_t ino;
+	char *path; /* of its first name in the copy */
+};
+
+static int by_inode(const void *a, const void *b)
+{
+	const struct linked *x = a, *y = b;
+
+	if (x->dev != y->dev)
+		return x->dev < y->dev ? -1 : 1;
+	return x->ino < y->ino ? -1 : x->ino > y->ino;
+}
+
+static void linked_free(void *p)
+{
+	struct linked *l = p;
+
+	free(l->path);
+	free(l);
+}
+
+/* Another name of a file that is there already: 1; 0: it is new, and noted. */
+static int link_again(struct squash *s, int to, const char *name, const char *path, const struct stat *st)
+{
+	struct linked *l = calloc(1, sizeof(*l)), **at;
+
+	if (!l || !(l->path = strdup(path))) {
+		free(l);
+		return no_memory(s);
+	}
+	l->dev = st->st_dev;
+	l->ino = st->st_ino;
+	at = tsearch(l, &s->linked, by_inode);
+	if (at && *at == l)
+		return 0;
+	linked_free(l);
+	if (!at)
+		return no_memory(s);
+	return linkat(s->to, (*at)->path, to, name, 0) < 0 ? fail(s, errno, "link", path) : 1;
+}
+
+static int copy_regular(struct squash *s, int from_dir, int to_dir, const char *name, const char *path)
+{
+	cleanup_fd int from = open_regular(from_dir, name);
+	cleanup_fd int to = -1;
+	struct timespec times[2];
+	struct stat st;
+	int r;
+
+	if (from < 0 || fstat(from, &st) < 0)
+		return fail(s, from < 0 ? -from : errno, "read", path);
+	if (!S_ISREG(st.st_mode))
+		return fail(s, EUCLEAN, "copy", path);
+	if (st.st_nlink > 1 && (r = link_again(s, to_dir, name, path, &st)) != 0)
+		return r < 0 ? r : 0;
+	to = openat(to_dir, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (to < 0)
+		return fail(s, errno, "make", path);
+	if (copy_content(from, to, s->st, s->e) < 0 || copy_xattrs(s, from, to, path) < 0)
+		return -s->e->errnum;
+	times[0] = st.st_atim;
+	times[1] = st.st_mtim;
+	if (fchown(to, (uid_t)-1, st.st_gid) < 0 && errno != EPERM)
+		return fail(s, errno, "set the group of", path);
+	return fchmod(to, st.st_mode & 07777) < 0 || futimens(to, times) < 0
+		       ? fail(s, errno, "set mode and times of", path)
+		       : 0;
+}
+
+static int copy_symlink(struct squash *s, int from, int to, const char *name, const char *path)
+{
+	char target[PATH_MAX];
+	ssize_t n = readlinkat(from, name, target, sizeof(target) - 1);
+	struct timespec times[2];
+	struct stat st;
+
+	if (n < 0 || fstatat(from, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return fail(s, errno, "read", path);
+	target[n] = '\0';
+	times[0] = st.st_atim;
+	times[1] = st.st_mtim;
+	return symlinkat(target, to, name) < 0 || utimensat(to, name, times, AT_SYMLINK_NOFOLLOW) < 0
+		       ? fail(s, errno, "make", path)
+		       : 0;
+}
+
+static int copy_name(struct squash *s, int from, int to, const char *parent, const struct layer_entry *en)
+{
+	cleanup_buf struct buf path = BUF_INIT(PATH_MAX);
+
+	buf_addf(&path, "%s%s%s", parent, *parent ? "/" : "", en->name);
+	if (path.failed)
+		return fail(s, ENAMETOOLONG, "reach", parent);
+	if (S_ISREG(en->mode))
+		return copy_regular(s, from, to, en->name, buf_str(&path));
+	if (S_ISLNK(en->mode))
+		return copy_symlink(s, from, to, en->name, buf_str(&path));
+	if (!S_ISFIFO(en->mode) && !S_ISSOCK(en->mode))
+		return fail(s, EUCLEAN, "copy", buf_str(&path));
+	return mknodat(to, en->name, (en->mode & S_IFMT) | (en->mode & 0777), 0) < 0
+		       ? fail(s, errno, "make", buf_str(&path))
+		       : 0;
+}
+
 static int merge_name(
-	struct squash *s, int to, const char *parent, const struct entry *en, size_t n)
+	struct squash *s, int to, const char *parent, const struct layer_entry *en, size_t n)
 {
 	cleanup_fd int from = -1;
 
@@ -268,6 +456,8 @@ static int merge_name(
 	from = open_dir(s, s->layers[en->layer], parent);
 	if (from < 0)
 		return from;
+	if (s->copy)
+		return copy_name(s, from, to, parent, en);
 	return linkat(from, en->name, to, en->name, 0) < 0 ? fail(s, errno, "link", en->name) : 0;
 }
 
@@ -292,24 +482,45 @@ static int merge_place(struct squash *s, size_t at)
 	return r;
 }
 
-int squash_layers(int to, const int *layers, size_t n, struct err *e)
+static int merge(struct squash *s, size_t n)
 {
-	struct squash s = {.to = to, .layers = layers, .e = e};
-	struct place *root;
-	int r = add_place(&s, strdup(""), n, &root);
+	struct squash_place *root;
+	int r = add_place(s, strdup(""), n, &root);
 
 	while (r == 0 && root->n < n) {
 		root->layers[root->n] = n - 1 - root->n;
 		root->n++;
 	}
-	for (size_t i = 0; r == 0 && i < s.n; i++)
-		r = merge_place(&s, i);
-	for (size_t i = s.n; r == 0 && i > 0; i--)
-		r = finish_place(&s, &s.v[i - 1]);
-	for (size_t i = 0; i < s.n; i++) {
-		free(s.v[i].path);
-		free(s.v[i].layers);
+	for (size_t i = 0; r == 0 && i < s->n; i++)
+		r = merge_place(s, i);
+	for (size_t i = s->n; r == 0 && i > 0; i--)
+		r = finish_place(s, &s->v[i - 1]);
+	for (size_t i = s->n; i > 0; i--) { /* what a failure left */
+		struct err why = *s->e;
+
+		give_back(s, &s->v[i - 1]);
+		*s->e = why;
 	}
-	free(s.v);
+	for (size_t i = 0; i < s->n; i++) {
+		free(s->v[i].path);
+		free(s->v[i].layers);
+	}
+	free(s->v);
+	return r;
+}
+
+int squash_layers(int to, const int *layers, size_t n, struct err *e)
+{
+	struct squash s = {.to = to, .layers = layers, .e = e};
+
+	return merge(&s, n);
+}
+
+int squash_copy(int to, int layer, struct copy_stats *st, struct err *e)
+{
+	struct squash s = {.to = to, .layers = &layer, .copy = true, .st = st, .e = e};
+	int r = merge(&s, 1);
+
+	tdestroy(s.linked, linked_free);
 	return r;
 }

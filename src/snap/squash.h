@@ -21,4 +21,12 @@
 /* layers: roots, oldest first; `to`: an empty directory on the same file system. */
 int squash_layers(int to, const int *layers, size_t n, struct err *e);
 
+struct copy_stats;
+
+/*
+ * One layer that is still in use, as another that shows the same: files are copied, and names of one file
+ * stay names of one file. Nothing may be changed in it meanwhile.
+ */
+int squash_copy(int to, int layer, struct copy_stats *st, struct err *e);
+
 #endif

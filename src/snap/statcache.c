@@ -3,7 +3,9 @@
  * The stat cache's file: see statcache.h.
  *
  * Format:  magic, SHA-256 (hexadecimal) of the rest, digest of the context, then entries sorted by
- *          path: fixed part, path, NUL. Numbers are of this machine: the file never leaves it.
+ *          name: fixed part, name, NUL. Numbers are of this machine: the file never leaves it.
+ * Name:    the digest of a path, for a command may put a secret into the name of a file, and the file is
+ *          written where nothing is redacted.
  */
 #include "snap/statcache.h"
 
@@ -17,7 +19,7 @@
 #include "base/digest.h"
 #include "os/path.h"
 
-static const char magic[8] = "croftst1";
+static const char magic[8] = "croftst2";
 #define HEAD_B (sizeof(magic) + (size_t)2 * DIGEST_HEX_LEN)
 
 struct fixed {
@@ -25,7 +27,7 @@ struct fixed {
 	int64_t mtime_s, ctime_s;
 	uint32_t mtime_ns, ctime_ns;
 	uint32_t mode, bits;
-	uint32_t path_n; /* without its NUL */
+	uint32_t name_n; /* without its NUL */
 	uint8_t oid_n;
 	uint8_t oid[32];
 	uint8_t pad[3];
@@ -33,7 +35,7 @@ struct fixed {
 
 struct statcache {
 	struct buf old; /* the file as read */
-	size_t *at, n;  /* offsets of its entries, in order of path */
+	size_t *at, n;  /* offsets of its entries, in order of name */
 	struct buf now; /* entries for the next file, in order of their coming */
 	size_t *now_at, now_n, now_cap;
 	struct digest context;
@@ -68,8 +70,8 @@ static const char *entry_at(const struct buf *b, size_t at, struct fixed *ret)
 		return NULL;
 	memcpy(ret, b->data + at, sizeof(*ret));
 	at += sizeof(*ret);
-	if (ret->path_n >= b->len - at || b->data[at + ret->path_n] != '\0' ||
-		memchr(b->data + at, '\0', ret->path_n))
+	if (ret->name_n >= b->len - at || b->data[at + ret->name_n] != '\0' ||
+		memchr(b->data + at, '\0', ret->name_n))
 		return NULL;
 	if (ret->oid_n != 20 && ret->oid_n != 32)
 		return NULL;
@@ -93,23 +95,23 @@ static void load(struct statcache *c)
 		return;
 	while (at < c->old.len) {
 		struct fixed f;
-		const char *path = entry_at(&c->old, at, &f);
+		const char *name = entry_at(&c->old, at, &f);
 
 		if (c->n == cap) {
 			size_t *v = realloc(c->at, (cap = cap ? cap * 2 : 256) * sizeof(*v));
 
 			if (!v)
-				path = NULL;
+				name = NULL;
 			else
 				c->at = v;
 		}
-		if (!path || (before && strcmp(before, path) >= 0)) {
+		if (!name || (before && strcmp(before, name) >= 0)) {
 			c->n = 0;
 			return;
 		}
 		c->at[c->n++] = at;
-		before = path;
-		at += sizeof(f) + f.path_n + 1;
+		before = name;
+		at += sizeof(f) + f.name_n + 1;
 	}
 }
 
@@ -154,13 +156,15 @@ bool statcache_find(struct statcache *c, const char *path, const struct stat *st
 {
 	size_t lo = 0, hi = c->n;
 	struct fixed want;
+	struct digest name;
 
 	fill(&want, st);
+	digest_sha256(&name, path, strlen(path));
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
 		struct fixed f;
 		const char *p = entry_at(&c->old, c->at[mid], &f);
-		int cmp = p ? strcmp(p, path) : 0;
+		int cmp = p ? strcmp(p, name.hex) : 0;
 
 		if (!p)
 			return false;
@@ -195,6 +199,7 @@ static bool racy(const struct statcache *c, const struct stat *st)
 void statcache_put(struct statcache *c, const char *path, const struct stat *st,
 	const struct oid *o, uint32_t bits)
 {
+	struct digest name;
 	struct fixed f;
 
 	if (!c->keep || racy(c, st) || o->n == 0)
@@ -210,15 +215,16 @@ void statcache_put(struct statcache *c, const char *path, const struct stat *st,
 	}
 	fill(&f, st);
 	f.bits = bits;
-	f.path_n = (uint32_t)strlen(path);
+	f.name_n = DIGEST_HEX_LEN;
+	digest_sha256(&name, path, strlen(path));
 	f.oid_n = o->n;
 	memcpy(f.oid, o->v, o->n);
 	c->now_at[c->now_n++] = c->now.len;
 	buf_add(&c->now, &f, sizeof(f));
-	buf_add(&c->now, path, f.path_n + 1u);
+	buf_add(&c->now, name.hex, f.name_n + 1u);
 }
 
-static int by_path(const void *a, const void *b, void *arg)
+static int by_name(const void *a, const void *b, void *arg)
 {
 	const char *data = arg;
 
@@ -226,11 +232,11 @@ static int by_path(const void *a, const void *b, void *arg)
 		data + *(const size_t *)b + sizeof(struct fixed));
 }
 
-/* Of a path that was noted twice, the first is kept: offsets grow as entries are added. */
-static int by_path_then_age(const void *a, const void *b, void *arg)
+/* Of a name that was noted twice, the first is kept: offsets grow as entries are added. */
+static int by_name_then_age(const void *a, const void *b, void *arg)
 {
 	size_t x = *(const size_t *)a, y = *(const size_t *)b;
-	int c = by_path(a, b, arg);
+	int c = by_name(a, b, arg);
 
 	return c ? c : (x > y) - (x < y);
 }
@@ -243,7 +249,7 @@ void statcache_save(struct statcache *c, int dirfd, const char *name)
 	if (!c->keep || c->now.failed)
 		return;
 	if (c->now_n)
-		qsort_r(c->now_at, c->now_n, sizeof(*c->now_at), by_path_then_age, c->now.data);
+		qsort_r(c->now_at, c->now_n, sizeof(*c->now_at), by_name_then_age, c->now.data);
 	buf_add(&out, magic, sizeof(magic));
 	buf_add(&out, c->context.hex, DIGEST_HEX_LEN); /* room for the digest of the rest */
 	buf_add(&out, c->context.hex, DIGEST_HEX_LEN);
@@ -251,8 +257,8 @@ void statcache_save(struct statcache *c, int dirfd, const char *name)
 		struct fixed f;
 		const char *p = entry_at(&c->now, c->now_at[i], &f);
 
-		if (p && (i == 0 || by_path(&c->now_at[i - 1], &c->now_at[i], c->now.data) != 0))
-			buf_add(&out, c->now.data + c->now_at[i], sizeof(f) + f.path_n + 1);
+		if (p && (i == 0 || by_name(&c->now_at[i - 1], &c->now_at[i], c->now.data) != 0))
+			buf_add(&out, c->now.data + c->now_at[i], sizeof(f) + f.name_n + 1);
 	}
 	if (out.failed)
 		return;

@@ -2,8 +2,8 @@
 /*
  * What a file's content was called the last time, so that an unchanged file is not read again.
  *
- * Key:     path, device, inode, size, mode, mtime and ctime to the nanosecond. A sandbox can set mtime;
- *          it cannot set ctime.
+ * Key:     the path's digest, device, inode, size, mode, mtime and ctime to the nanosecond. A sandbox
+ *          can set mtime; it cannot set ctime.
  * Racy:    a file whose ctime is not well before the scan began may be written again within the same
  *          tick: it is read every time until it has aged.
  * Limits:  writing through a mapping touches ctime only when a page first becomes writable. While

@@ -16,6 +16,7 @@ LONG = bool(os.environ.get("CROFT_TEST_LONG"))
 EXEC_STEPS = ("exec.begun", "exec.ended", "record.sealed", "record.event")
 LAND_STEPS = ("land.planned", "land.staged", "land.intent", "land.file", "land.file:2", "land.file:4", "land.index", "land.ref",
 	"land.event", "land.done")
+SESSION_STEPS = ("session.started", "session.ended", "session.seal", "session.event", "session.sealed")
 # What an agent may do in between.
 WORK = ("sed -i 's/^3$/three/' numbers; rm gone; mkdir -p new/deep; echo n > new/deep/n; rm -r dir; ln -s numbers dir; chmod -x tool.sh;"
 	"git add new; git commit -qm inside")

@@ -6,6 +6,7 @@ with nothing of ours in it. Tests print one line each ("ok - name", "not ok - na
 "skip - name: reason"); details follow in lines that start with "#". Nothing sleeps: wait_for() polls
 an event with a deadline that only a failure reaches.
 """
+import glob
 import json
 import os
 import re
@@ -22,6 +23,7 @@ sys.dont_write_bytecode = True
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.append(os.path.join(TOP, "tests"))
 import dispositions  # noqa: E402,F401  (sets them)
+from beside import Beside  # noqa: E402
 
 BUILD = os.path.abspath(os.environ.get("BUILD") or os.path.join(TOP, "build"))
 CROFT = os.path.abspath(os.environ.get("CROFT") or os.path.join(BUILD, "croft"))
@@ -30,12 +32,16 @@ QUICK = bool(os.environ.get("CROFT_TEST_QUICK"))
 SANITIZED = bool(os.environ.get("CROFT_TEST_SANITIZER"))
 ROOT = os.geteuid() == 0
 PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
-DEADLINE_S = 60
+SLOW = int(os.environ.get("CROFT_TEST_SLOW") or 1)  # how many times slower than usual the machine is
+# Environments are up then, with a hostile command in each: tests/beside.py.
+IN_SESSION = os.environ.get("CROFT_TEST_IN") == "session"
+DEADLINE_S = 150  # of what hangs; a machine with ten times too much to do is slow
 SECRET = "bait-5f1d9c-do-not-read"
 TIERS = ("namespace", "process")
 
 _tests = []
-_started = set()  # every croft process that this file started
+_alone = {}
+_started = {}  # every croft process that this file started: pid, and when (hundredths of a second since boot)
 
 
 class Skip(Exception):
@@ -128,8 +134,26 @@ class Place:
 			if k in os.environ:
 				self.env[k] = os.environ[k]
 		self._n = 0
+		self.beside = Beside(self._exit_of, self._prints, payload("hostile")) if IN_SESSION else None
 		if not bare:
 			self.bait()
+
+	def _exit_of(self, words, stdin, **how):
+		p = self.start_croft(words, stdin=stdin or subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **how)
+		return p.wait(DEADLINE_S)
+
+	def _prints(self, words, wanted, **how):
+		p = self.start_croft(words, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **how)
+		found = b""
+		try:
+			while wanted not in found:
+				piece = os.read(p.stdout.fileno(), 4096)
+				if not piece:
+					return False
+				found += piece
+			return True
+		finally:
+			end(p)
 
 	def bait(self):
 		for name in (".ssh/id_ed25519", ".ssh/config", ".aws/credentials", ".netrc", ".gnupg/private",
@@ -176,10 +200,13 @@ class Place:
 		if not isinstance(stdin, (bytes, type(None))):
 			kw["stdin"] = stdin
 			stdin = None
+		if self.beside:
+			self.beside.before([os.fsdecode(a) for a in argv[1:]], cwd=cwd or self.ws, env=env or {})
+		began = boot_ticks()
 		p = subprocess.Popen(argv, stdin=kw.pop("stdin", subprocess.PIPE),
 			stdout=kw.pop("stdout", subprocess.PIPE), stderr=kw.pop("stderr", subprocess.PIPE),
 			cwd=cwd or self.ws, env={**self.env, **(env or {})}, **kw)
-		_started.add(p.pid)
+		_started[p.pid] = began
 		try:
 			out, err = p.communicate(stdin, timeout)
 		except subprocess.TimeoutExpired as e:
@@ -202,15 +229,42 @@ class Place:
 
 	def start(self, *args, **kw):
 		"""Start croft and return the Popen object; stop it with end()."""
+		if self.beside:
+			self.beside.before([os.fsdecode(a) for a in args], cwd=kw.get("cwd", self.ws), env=kw.get("env", {}))
+		return self.start_croft(args, **kw)
+
+	def start_croft(self, args, **kw):
 		kw.setdefault("stdin", subprocess.PIPE)
 		kw.setdefault("stdout", subprocess.PIPE)
 		kw.setdefault("stderr", subprocess.PIPE)
+		began = boot_ticks()
 		p = subprocess.Popen(self.argv(*args), cwd=kw.pop("cwd", self.ws),
 			env={**self.env, **kw.pop("env", {})}, **kw)
-		_started.add(p.pid)
+		_started[p.pid] = began
 		return p
 
+	def good(self):
+		"""What sessions wrote is whole: looked at when a test has not failed."""
+		if not self.beside:
+			return
+		self.beside.end_all()
+		for name in sorted(self.beside.seen):
+			r = self.croft("evidence", "verify", name)
+			gone = b"there is no environment called" in r.err
+			check(gone or (r.rc == 0 and b"good: " in r.out), f"the evidence of {name} is not good", r)
+
+	def end_sessions(self):
+		"""A test that failed may have left sandboxes up."""
+		state = self.env.get("XDG_STATE_HOME") or os.path.join(self.home, ".local", "state")
+		for socket in glob.glob(os.path.join(glob.escape(state), "croft", "envs", "*", "socket")):
+			name = os.path.basename(os.path.dirname(socket))
+			try:
+				self.croft("down", "--now", "-q", name, timeout=10)
+			except (Failed, OSError):
+				pass
+
 	def done(self):
+		self.end_sessions()
 		shutil.rmtree(self.root, ignore_errors=True)
 
 
@@ -304,11 +358,19 @@ def test(function=None, *, tiers=None):
 	return register(function) if function else register
 
 
+def alone(why, *names):
+	"""These tests make no sense in a session, and why."""
+	_alone.update({n: why for n in names})
+
+
 def one(name, function):
 	place = None
 	try:
 		place = Place()
+		if IN_SESSION and name in _alone:
+			raise Skip(_alone[name])
 		function(place)
+		place.good()
 		print(f"ok - {name}", flush=True)
 		return True
 	except Skip as e:
@@ -393,7 +455,7 @@ def somebody_elses(pid):
 	steps = [pid]
 	while steps[-1] > 1 and steps[-1] != os.getpid():
 		steps.append(parent_of(steps[-1]))
-	return steps[-1] != os.getpid() and len(steps) > 3
+	return steps[-1] != os.getpid() and len(steps) > 2
 
 
 def namespaces():
@@ -411,14 +473,27 @@ def namespaces():
 
 
 def mounts():
+	"""All but those of other tests, which may run beside us."""
+	theirs = re.compile(r"^\S+ \S+ \S+ \S+ /(var/)?tmp/croft-(test|cli|escape)\.")
+	ours = os.environ.get("TMPDIR", "/tmp")
 	with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as f:
-		return sorted(f.read().splitlines())
+		return sorted(line for line in f.read().splitlines()
+			if not theirs.match(line) or (ours not in ("/tmp", "/var/tmp") and line.split()[4].startswith(ours + "/")))
+
+
+def boot_ticks():
+	return int(time.clock_gettime(time.CLOCK_BOOTTIME) * 100)
 
 
 def started_by_us(name):
-	"""Is this the name of something that a croft of ours made? Its pid is in the name."""
-	m = re.match(r"croft-(\d+)\b", name)
-	return bool(m) and int(m.group(1)) in _started
+	"""
+	Is this the name of something that a croft of ours made? Its pid is in the name. Pids come round again on a busy
+	machine: a cgroup also has the time at which it was made, which is soon after its croft was started.
+	"""
+	m = re.match(r"croft-(\d+)\b(?:\.[0-9a-f]+\.([0-9a-f]+)-)?", name)
+	if not m or int(m.group(1)) not in _started:
+		return False
+	return not m.group(2) or 0 <= int(m.group(2), 16) - _started[int(m.group(1))] < 100 * DEADLINE_S
 
 
 def all_cgroups():

@@ -61,6 +61,15 @@ def test_git_does_not_know_who_commits(p):
 
 
 @test
+def test_hosts_that_are_none_name_the_right_option(p):
+	for host, words in (("localhost:3000", "--host-port PORT"), ("127.0.0.1:80", "--host-port PORT"), ("[::1]:80", "--host-port PORT"), ("npm", "--use"),
+			("github-read", "--use"), ("https://example.org/x", "write the host alone")):
+		contains(p.croft("policy", "show", "--allow-host", host).exits(125).one_sentence(), words, host)
+	for args in (("--allow-host", "example.org"), ("--host-port", "3000"), ("--use", "npm"), ("--allow-host", "npm.example.org")):
+		p.croft("policy", "show", *args).exits(0)
+
+
+@test
 def test_exec_from_where_the_environment_has_nothing(p):
 	repository(p)
 	new(p)

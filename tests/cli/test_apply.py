@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# session
 """`croft apply`, `revert`, `discard`: what they say and do, and what a crash at each step leaves.
 
 What an environment staged is written into its upper layer by hand, as overlayfs would have: landing does
@@ -52,8 +53,8 @@ def new(p, name="e"):
 
 @test
 def test_help_and_usage(p):
-	for cmd in ("apply", "revert", "discard"):
-		contains(text(p.croft(cmd, "--help").exits(0).out), f"usage: croft {cmd} NAME")
+	for cmd, name in (("apply", "[NAME]"), ("revert", "NAME"), ("discard", "[NAME]")):
+		contains(text(p.croft(cmd, "--help").exits(0).out), f"usage: croft {cmd} {name}")
 		p.croft(cmd).exits(125).one_sentence()
 		p.croft(cmd, "nobody").exits(125).one_sentence()
 		p.croft(cmd, "../x").exits(125).one_sentence()

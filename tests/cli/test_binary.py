@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# session
 """What Git takes for binary is not hidden from a reader (L11): scripts, what runs, what is mostly text; the rest is said not to be shown."""
 import os
 import unicodedata

@@ -14,7 +14,7 @@ import random
 import re
 import signal
 
-from envs import (EXEC_STEPS, LAND_STEPS, LONG, WORK, Saved, changed, clean, events, git, in_journal, killed_at, leftovers, look, names, new,
+from envs import (EXEC_STEPS, LAND_STEPS, LONG, SESSION_STEPS, WORK, Saved, changed, clean, events, git, in_journal, killed_at, leftovers, look, names, new,
 	record, repository, staged_tree, state, tree_inside, tree_now, verify, work)
 from harness import TOP, alive, check, contains, end, equal, main, processes, test, text, wait_for
 
@@ -46,7 +46,7 @@ def test_the_steps_are_all_known(p):
 		for f in files:
 			with open(os.path.join(top, f), encoding="utf-8", errors="replace") as fh:
 				found |= set(re.findall(r"(?:forced_crash|land_step)\(\"([a-z.]+)\"", fh.read()))
-	known = {s.partition(":")[0] for s in EXEC_STEPS + LAND_STEPS}
+	known = {s.partition(":")[0] for s in EXEC_STEPS + LAND_STEPS + SESSION_STEPS}
 	equal(sorted(found - known), [], "steps without a test")
 	equal(sorted(known - found), [], "steps that are gone")
 
@@ -99,6 +99,28 @@ def test_exec_at_every_step(p):
 		verify(p)
 		equal(in_journal(p), [], f"{step}: the journal")
 	contains(text(p.croft("evidence", "show", "e").exits(0).out), "interrupted")
+
+
+@test
+def test_session_at_every_step(p):
+	"""The first time at each step, which may be before it is up, and the second."""
+	repository(p)
+	new(p)
+	work(p, "touch log")
+	for i, step in enumerate(s + nth for s in SESSION_STEPS for nth in ("", ":2")):
+		answered, before = [], len(work(p, "cat log").split())
+		up = p.croft("up", "-q", "e", env={"CROFT_CRASH_AT": step})
+		check(up.rc in (0, 125), f"{step}: up", up)
+		for k in range(3 if up.rc == 0 else 0):
+			r = p.croft("exec", "-q", "e", "--", "sh", "-c", f"echo {i}.{k} >> log; echo said {i}.{k}")
+			if r.rc == 0:
+				answered.append(f"said {i}.{k}")
+		p.croft("down", "-q", "e")
+		now = work(p, "cat log").split()
+		check(len(now) >= before + len(answered), f"{step}: staged work", now)
+		told = text(p.croft("evidence", "show", "e").exits(0).out)
+		settled(p, "e")
+	contains(told, "interrupted")
 
 
 @test

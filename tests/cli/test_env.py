@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# session: user
 """Environments: how they are made, what is in them, what they share with the user's checkout, how they end."""
 import json
 import os
@@ -8,10 +9,15 @@ import subprocess
 import envs
 from envs import (changed, clean, events, git, identity, names, new, record, refused, repository, staged_tree, status, tree_inside,
 	tree_now, verify, work)
-from harness import ROOT, Skip, check, contains, end, equal, lacks, main, need, need_tier, test, text
+from harness import ROOT, Skip, alone, check, contains, end, equal, lacks, main, need, need_tier, test, text
 
 
 # ---- life ----
+
+alone("names the events of single runs", "from new to rm")
+alone("a session is no writer that others wait for: cli/session_beside", "one writer many readers")
+alone("what is up is not finished", "gc takes only what is finished")
+
 
 @test
 def test_from_new_to_rm(p):
@@ -49,6 +55,21 @@ def test_shell_of_the_user(p):
 	equal(changed(p), ["made"], "staged")
 	p.croft("shell", "--read-only", "e", stdin=b"cat made\n", env={"SHELL": "/bin/sh"}).exits(0)
 	refused(p.croft("shell", "e", "--", "ls"), "croft exec")
+
+
+@test
+def test_receipt_lies_where_the_caller_is(p):
+	"""Also from outside the project, whose file of that name stays as it is."""
+	repository(p)
+	new(p)
+	p.write("out.json", "the user's\n")
+	for cwd in (p.home, os.path.join(p.ws, "dir")):
+		p.croft("exec", "-q", "--json", "out.json", "e", "--", "true", cwd=cwd).exits(0)
+		with open(os.path.join(cwd, "out.json"), encoding="utf-8") as f:
+			equal(json.load(f)["exit"]["code"], 0, f"the receipt in {cwd}")
+	equal(p.read("out.json"), b"the user's\n", "the project's own file")
+	p.croft("exec", "-q", "--json", "out.json", "e", "--", "true").exits(0)
+	lacks(text(p.read("out.json")), "the user's", "it is written where it is asked for")
 
 
 @test
@@ -174,7 +195,7 @@ def test_forks_are_independent(p):
 	p.croft("rm", "--force", "e").exits(0)
 	equal(work(p, "cat one numbers", "g").split(), ["one", "dirty"], "shared layers stay while somebody needs them")
 	refused(p.croft("fork", "f", "g"), "already an environment called g")
-	refused(p.croft("fork", "f", "a/b"), "no name")
+	refused(p.croft("fork", "f", "a/b"), "not a valid environment name")
 	refused(p.croft("fork", "e", "h"), "no environment called e")
 	for name in ("f", "g"):
 		verify(p, name)
@@ -532,6 +553,20 @@ def test_two_of_one_name_at_once(p):
 	equal((names(p), changed(p)), (["e"], []), "it works")
 	verify(p)
 	equal([n for n in os.listdir(envs.state(p, "envs")) if n != "e"], [], "left behind")
+
+
+@test
+def test_a_script_that_is_not_committed(p):
+	"""It is not in the environment: the sentence says so, and what would have it."""
+	repository(p)
+	p.write("late.sh", "#!/bin/sh\necho ran\n")
+	os.chmod(p.ws + "/late.sh", 0o755)
+	new(p)
+	line = p.croft("exec", "e", "--", "./late.sh").exits(127).one_sentence()
+	contains(line, "croft new --dirty")
+	lacks(p.croft("exec", "e", "--", "./none.sh").exits(127).one_sentence(), "--dirty")
+	p.croft("new", "-q", "--dirty", "d").exits(0)
+	equal(p.croft("exec", "-q", "d", "--", "./late.sh").exits(0).out, b"ran\n")
 
 
 @test

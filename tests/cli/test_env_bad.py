@@ -376,7 +376,7 @@ def test_a_newer_croft_wrote_to_the_ledger(p):
 	ref = status(p)["ledger"]
 	tip = git(p, "rev-parse", ref)
 	event = json.loads(git(p, "show", f"{ref}:statement.dsse.json"))
-	event["payload"] = base64.b64encode(base64.b64decode(event["payload"]).replace(b"croft.ledger/v1", b"croft.ledger/v2")).decode()
+	event["payload"] = base64.b64encode(base64.b64decode(event["payload"]).replace(b"croft.ledger/v1", b"croft.ledger/v9")).decode()
 	blob = git(p, "hash-object", "-w", "--stdin", stdin=json.dumps(event).encode())
 	tree = git(p, "mktree", stdin=f"100644 blob {blob}\tstatement.dsse.json\n".encode())
 	git(p, "update-ref", ref, git(p, "commit-tree", tree, "-p", tip, "-m", "future"))

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# session
 # once
 # timeout: 900
 """What was staged is what lands, to the byte: the tree that `git add -A` makes inside is the one that croft shows,
@@ -315,7 +316,7 @@ for _ in range(int(sys.argv[2])):
 		if what < 3: open(to, 'w').write('%d\n' % r.randrange(5))
 		elif what == 3: open(f, 'a').write('more\n')
 		elif what == 4: os.unlink(f)
-		elif what == 5: os.chmod(f, r.choice([0o644, 0o755]))
+		elif what == 5 and os.path.isfile(f): os.chmod(f, r.choice([0o644, 0o755]))
 		elif what == 6: os.rename(f, to)
 		elif what == 7 and d != '.': shutil.rmtree(d)
 		elif what == 8: os.mkdir(to)

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# session
 """croft evidence export, evidence check, replay: bundles that open without croft, gates, claims put to the test."""
 import json
 import os
 import re
 import subprocess
 
-from harness import check, contains, equal, lacks, main, need, need_tier, test, text
+from harness import alone, check, contains, equal, lacks, main, need, need_tier, test, text
 
 HOSTILE = "a|`b`<script>x</script>[c](http://d)"
 
@@ -70,6 +71,11 @@ def gate(p, content, range_, *options):
 
 
 # ---- without any command having run ----
+
+alone("with a command beside it a test is no evidence", "gates find rewritten commits")
+alone("a command without an end is not run again: cli/replay", "replay")
+alone("names the files of single runs", "a bundle of what landed")
+
 
 @test
 def test_a_bundle_of_a_new_environment(p):

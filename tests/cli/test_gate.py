@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# session
 # timeout: 600
 """croft evidence check against those who would get past it: what a commit changes counts, not where it ends up."""
 import json
 import os
 
 from envs import git, new, repository, work
-from harness import check, contains, equal, main, need_tier, test
+from harness import alone, check, contains, equal, main, need_tier, test
 
 ALL = "version: 1\nrequire: {evidence: all, max-denials: 0}\n"
 
@@ -54,6 +55,11 @@ def squash(p, onto):
 
 
 # ---- what counts is the change ----
+
+alone("with a command beside it a test is no evidence", "each landing of an environment", "forks take their past along")
+alone("reads the events of single runs", "binary files by their whole names")
+alone("a session that is up is no whole evidence", "evidence of strangers")
+
 
 @test
 def test_squashing_in_what_nobody_landed(p):

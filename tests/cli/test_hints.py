@@ -7,7 +7,8 @@ import subprocess
 import sys
 
 from envs import new, repository, work
-from harness import DEADLINE_S, check, contains, equal, lacks, main, need_tier, policy_text, test, text
+from harness import DEADLINE_S, FORCED, Skip, TIERS, check, contains, equal, lacks, main, need_tier, policy_text, test, text
+from terminal import Terminal
 
 # Each would do something if a shell read it, or match something else if a policy did.
 NAMES = ("$(touch owned)", "`touch owned`", "x;touch owned", "x' ; touch owned ; '", "a b", "*", "[x]", "q?", "back\\slash", "-n", "!x", "~", "#",
@@ -19,7 +20,7 @@ SHOWN = ("\u202e", "\u200b", "\U000e0041", "\u3164", "\u00a0", "\x1b")
 
 def denials(p, where, names, policy):
 	"""Write to each, where only reading is allowed; the receipt."""
-	p.croft("run", "-q", "--direct", "--json", "receipt.json", "--policy", policy, "--", "sh", "-c", 'for f; do echo x >> "$f"; done; true', "sh",
+	p.croft("run", "-q", "--direct", "--observe", "writes", "--json", "receipt.json", "--policy", policy, "--", "sh", "-c", 'for f; do echo x >> "$f"; done; true', "sh",
 		*[os.path.join(where, n) for n in names])
 	with open(os.path.join(p.ws, "receipt.json"), encoding="utf-8") as f:
 		return json.load(f)
@@ -39,7 +40,7 @@ def test_a_hint_about_what_is_not_there_says_so(p):
 	need_tier("namespace")
 	where = os.path.join(p.home, "refused")
 	p.write(os.path.join(where, "there"), "x\n")
-	r = p.croft("run", "--discard", "--read", where, "--", "sh", "-c", f"echo x >> {where}/there; echo x >> {where}/new")
+	r = p.croft("run", "--discard", "--observe", "writes", "--read", where, "--", "sh", "-c", f"echo x >> {where}/there; echo x >> {where}/new")
 	lines = {l.split()[2]: l for l in text(r.err).splitlines() if l.startswith("  denied")}
 	check(lines[where + "/there"].endswith("--write " + where + "/there"), "a file that is there", lines)
 	check(lines[where + "/new"].endswith("--write " + where + "/new (once it exists)"), "a new file", lines)
@@ -51,15 +52,134 @@ def test_a_hint_about_what_is_not_there_says_so(p):
 
 
 @test
+def test_writing_what_runs_is_granted_only_by_name(p):
+	"""A directory whose contents run on the host: refused with two ways out, and both do what they say."""
+	need_tier("namespace")
+	settings = p.write(p.home + "/.claude/settings.json", "mine\n")
+	os.symlink(".claude", p.home + "/plain")
+	script = ("--", "sh", "-c", f"echo new > {settings}; true")
+	for tier in TIERS:
+		for grant in ("~/.claude", "~/.claude/hooks", "~/plain", p.home + "/./.claude/", "~/pl*/../.claude"):
+			os.makedirs(p.home + "/.claude/hooks", exist_ok=True)
+			if "*" in grant:
+				p.croft("run", "-q", "--direct", "--tier", tier, "--write", grant, *script)
+				continue
+			line = p.croft("run", "--direct", "--tier", tier, "--write", grant, *script).exits(126).one_sentence()
+			for word in ("runs on your machine (agent configuration)", "--view ", "--write-runs "):
+				contains(line, word)
+		equal(p.read(settings), b"mine\n", "without write-runs")
+	policy = p.write(os.path.join(p.root, "policy.yaml"), policy_text(write=(".", "~/.claude")))
+	contains(p.croft("run", "--policy", policy, *script).exits(126).one_sentence(), policy + ":5: ")
+	# Where nothing of it stays there is nothing to say; a single file is named by naming it.
+	p.croft("run", "-q", "--discard", "--write", "~/.claude", *script).exits(0)
+	equal(p.read(settings), b"mine\n", "discarded")
+	p.write(".envrc", "mine\n")
+	p.croft("run", "-q", "--direct", "--write", "./.envrc", "--", "sh", "-c", "echo new > .envrc").exits(0)
+	equal(p.read(".envrc"), b"new\n", "a file by its name")
+	# The two ways out, as the sentence has them.
+	line = p.croft("run", "--write", "~/.claude", *script).exits(126).one_sentence()
+	view, runs = (shell(p, o + " " + line.split(o + " ")[1].split(",")[0]) for o in ("--view", "--write-runs"))
+	p.croft("run", "-q", *view, *script).exits(0)
+	equal(p.read(settings), b"mine\n", "a private copy")
+	for tier in TIERS:
+		p.write(settings, "mine\n")
+		p.croft("run", "-q", "--direct", "--tier", tier, *runs, *script).exits(0)
+		equal(p.read(settings), b"new\n", "meant")
+	p.write(settings, "mine\n")
+	p.croft("run", "-q", "--write", "~/.claude", *runs, *script).exits(0)
+	equal(p.read(settings), b"new\n", "meant, and granted besides")
+	line = next(x for x in text(p.croft("policy", "explain", settings).exits(0).out).split("\n") if "to write it" in x)
+	contains(line, "--write-runs " + settings)
+
+
+@test
 def test_the_hint_for_git_names_its_directory(p):
 	"""A grant of the lock alone would not let it commit."""
 	repository(p)
 	commit = ("git", "-c", "user.name=t", "-c", "user.email=t", "commit", "--allow-empty", "-qm", "x")
-	r = p.run("--", *commit).exits(128)
-	equal({d["allow_with"] for d in r.receipt["denials"]}, {"--write " + p.ws + "/.git"}, "hints")
-	p.run("--write", p.ws + "/.git", "--", *commit).exits(0)
-	r = p.run("--write", p.ws + "/.git", "--deny", p.ws + "/.git/config", "--", "sh", "-c", "echo x >> .git/config")
+	r = p.run("--observe", "writes", "--", *commit).exits(128)
+	equal({d["allow_with"] for d in r.receipt["denials"]}, {"--git"}, "hints")
+	p.run("--git", "--", *commit).exits(0)
+	r = p.run("--observe", "writes", "--write", p.ws + "/.git", "--deny", p.ws + "/.git/config", "--", "sh", "-c", "echo x >> .git/config")
 	equal({d["allow_with"].split()[-1] for d in r.receipt["denials"]}, {p.ws + "/.git/config"}, "a rule of its own")
+
+
+@test(tiers=TIERS)
+def test_making_what_exists_is_no_denial(p, tier):
+	if "openat2" in FORCED:
+		raise Skip("what exists is not looked at without openat2")
+	r = p.sh("mkdir /usr; mkdir -p /usr/share; mkdir /usr/share; ln -s x /etc/passwd; mkdir /usr/croft-new; true", "--tier", tier, "--observe", "writes").exits(0)
+	equal([d["path"] for d in r.receipt["denials"]], ["/usr/croft-new"], "denials")
+
+
+@test
+def test_no_hint_opens_a_home_directory_or_the_system(p):
+	"""Also not where exactly that was asked for."""
+	need_tier("namespace")
+	r = p.croft("run", "--discard", "--observe", "writes", "--json", "receipt.json", "--", "sh", "-c", f"rmdir /usr /etc /usr/bin {p.home} /usr/share/doc; true")
+	receipt = json.loads(p.read("receipt.json"))
+	hints = {d["path"]: d["allow_with"] for d in receipt["denials"]}
+	for path in ("/usr", "/etc"):
+		contains(hints[path], "nothing: ", path)
+	equal(hints["/usr/share/doc"], "--write /usr/share/doc", "control: one of its directories")
+	for line in text(r.err).splitlines():
+		check(not line.rstrip().endswith(("--write /usr", "--write /etc", "--write /usr/bin", "--write " + p.home)), "a hint that is too wide", line)
+
+
+@test
+def test_the_socket_of_containers_says_why_not(p):
+	need_tier("namespace")
+	r = p.sh("cat /var/run/docker.sock; cat ~/.netrc; true").exits(0)
+	for d in r.receipt["denials"]:
+		if d["path"].endswith("docker.sock"):
+			contains(d["allow_with"], "no tier of this version runs containers inside")
+	equal([d["allow_with"] for d in r.denials(os.path.join(p.home, ".netrc"))], ["--read " + p.home + "/.netrc"], "control")
+
+
+@test
+def test_bash_keeps_its_history_without_a_denial(p):
+	need_tier("namespace")
+	r = p.sh("cat ~/.bash_history; echo x >> ~/.bash_history; cat ~/.netrc; true").exits(0)
+	lacks(text(r.err).split("croft: ")[-1], ".bash_history", "the summary")
+	equal([d["path"] for d in r.receipt["denials"] if d["path"].endswith(".bash_history")], [], "denials")
+	check(r.denials(os.path.join(p.home, ".netrc")), "control: a secret of the list", r)
+
+
+@test
+def test_a_refused_registry_is_granted_by_its_bundle(p):
+	"""With a closed network, too; what no bundle knows is named as a host."""
+	need_tier("namespace")
+	r = p.croft("run", "--discard", "--", "sh", "-c", "getent hosts registry.npmjs.org; getent hosts pypi.org; getent hosts example.org; true")
+	lines = [l for l in text(r.err).splitlines() if "denied" in l]
+	for host, hint in (("registry.npmjs.org", "--use npm"), ("pypi.org", "--use pypi"), ("example.org", "--allow-host example.org")):
+		line = next((l for l in lines if host in l), "")
+		check(line.endswith("allow with: " + hint), "the hint for " + host, text(r.err))
+		p.croft("policy", "show", *hint.split()).exits(0)
+
+
+def hint_of(line):
+	"""The options that a sentence ends with, as a shell takes them."""
+	return line.split("granted by ", 1)[1]
+
+
+@test(tiers=TIERS)
+def test_a_command_that_only_the_host_has(p, tier):
+	"""Said is where, and what would grant it; that, typed, does."""
+	for name, file in (("plain", "tools/bin/plain"), ("linked", "opt/linked-1.0/dist/linked"), ("wide", "wide"), ("own", ".own/own")):
+		p.write(os.path.join(p.home, file), "#!/bin/sh\necho it is " + name + "\n", 0o755)
+	os.symlink("../../opt/linked-1.0/dist/linked", os.path.join(p.home, "tools/bin/linked"))
+	missing = 127 if tier == "namespace" else 126  # without a root of its own it is seen, and not executable
+	env = {"PATH": ":".join([os.path.join(p.home, d) for d in ("tools/bin", ".own")] + [p.home, p.env["PATH"]])}
+	for name, want in (("plain", ["--read", p.home + "/tools"]), ("linked", ["--read", p.home + "/tools", "--read", p.home + "/opt/linked-1.0/dist"]),
+			("own", ["--read", p.home + "/.own"])):
+		line = p.croft("run", "--direct", "--tier", tier, "--", name, env=env).exits(missing).one_sentence()
+		contains(line, "this machine has it as " + p.home)
+		equal(shell(p, hint_of(line)), want, "the hint")
+		equal(p.croft("run", "-q", "--direct", "--tier", tier, *want, "--", name, env=env).exits(0).out, b"it is " + name.encode() + b"\n", "typed")
+	line = p.croft("run", "--direct", "--tier", tier, "--", "wide", env=env).exits(missing).one_sentence()
+	contains(line, "which the sandbox does not show")
+	lacks(line, "--read", "a home directory")
+	lacks(p.croft("run", "--direct", "--tier", tier, "--", "nowhere-at-all", env=env).exits(127).one_sentence(), "this machine")
 
 
 @test
@@ -135,12 +255,32 @@ def test_l6_no_hidden_character_is_shown_raw(p):
 def test_the_table_is_what_unicode_says(p):
 	"""The generators and the generated files agree, where this Python knows the same version of Unicode."""
 	top = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-	for tool, name in (("tools/unicode-table", "src/base/unseen.h"), ("tools/fold-table", "src/base/fold_table.h")):
+	for tool, name in (("tools/unicode-table", "src/base/unseen.h"), ("tools/fold-table", "src/base/fold_table.h"),
+			("tools/width-table", "src/session/screen/width.h")):
 		r = subprocess.run([os.path.join(top, tool)], capture_output=True, check=True, timeout=DEADLINE_S)
 		with open(os.path.join(top, name), "rb") as f:
 			have = f.read()
 		if have.split(b"\n")[1] == r.stdout.split(b"\n")[1]:
 			equal(have, r.stdout, name)
+
+
+@test
+def test_l6_a_patch_does_not_act_on_a_terminal(p):
+	"""A patch for a program is exact; on a terminal its control characters are text."""
+	repository(p)
+	new(p)
+	work(p, r"printf 'a\033]0;title\007b\tc \342\200\256x\n' > new")
+	raw = b"+a\x1b]0;title\x07b\tc \xe2\x80\xaex\n"
+	contains(p.croft("apply", "e", "--patch").exits(0).out, raw, "for a program")
+	t = Terminal()
+	try:
+		t.start([os.fsdecode(w) for w in p.argv("apply", "e", "--patch")], p.ws, p.env)
+		equal(t.finish(), 0, "exit status")
+		lacks(t.log, b"\x1b", "terminal")
+		lacks(t.log, b"\xe2\x80\xae", "terminal")
+		contains(t.log, rb"+a\x1b]0;title\x07b", "terminal")
+	finally:
+		t.close()
 
 
 if __name__ == "__main__":

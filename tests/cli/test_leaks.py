@@ -41,7 +41,7 @@ class Machine:
 
 	def same(self):
 		settle(mounts, self.mounts, "mounts")
-		settle(cgroups, self.cgroups, "cgroups")
+		settle(lambda: [c for c in cgroups() if c not in self.cgroups], [], "cgroups")
 		settle(lambda: processes(self.p.ws.encode()), [], "processes")
 		new = namespaces() - self.namespaces
 		settle(lambda: namespaces() & new, set(), "namespaces")

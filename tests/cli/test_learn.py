@@ -4,6 +4,7 @@
 """`croft policy learn`: propose the narrowest policy that would have let the command work; apply nothing."""
 import json
 import os
+import subprocess
 
 from harness import (CROFT, SECRET, Skip, check, contains, equal, files, lacks, main, need, need_tier, test,
 	text)
@@ -54,6 +55,26 @@ def test_what_is_not_there_is_no_rule(p):
 	lacks(body, "none", "proposal")
 	contains(comments(r), "/etc/none-such.conf")
 	p.croft("run", "--policy", os.path.join(p.root, "proposed.yaml"), "--discard", "--", "true").exits(0)
+
+
+@test
+def test_the_proposal_runs_as_it_is(p):
+	"""As a patch that git takes, and the same command then works behind it; what it did not use it can still use."""
+	need_tier("namespace")
+	p.write(p.home + "/data/f", "needed\n")
+	command = ("sh", "-c", f"cat {p.home}/data/f && echo x > out.txt && ls /usr/share > /dev/null")
+	r = p.croft("policy", "learn", "--", *command)
+	check(p.croft("run", "--discard", "--", *command).rc != 0, "control: it works without the proposal")
+	subprocess.run([need("git"), "init", "-q"], cwd=p.ws, env=p.env, check=True, timeout=60)
+	subprocess.run([need("git"), "apply"], cwd=p.ws, env=p.env, input=r.out, check=True, timeout=60)
+	p.croft("policy", "check", "croft.yaml").exits(0)
+	p.croft("policy", "trust").exits(0)
+	p.croft("run", "--discard", "--", *command).exits(0)
+	lacks(text(p.read("croft.yaml")), "deny", "the proposal")
+	contains(comments(r), "never used of what the profile grants: ")
+	p.croft("run", "--discard", "--", "sh", "-c", "getent passwd root && perl -e 1 && ls /opt > /dev/null").exits(0)
+	r = p.croft("policy", "learn", "--policy", p.write(p.root + "/own.yaml", "version: 1\nfilesystem:\n  read: [~/data, /etc, /usr]\n"), "--", "true").exits(0)
+	contains(comments(r), "never used, take it out: read ~/data (")
 
 
 @test

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# session
 # check
 """Denied paths inside granted trees refuse, and the receipt says so: `--read ~` leaves ~/.ssh out, and tells."""
 import os
@@ -61,9 +62,11 @@ def test_own_deny_rules_tell(p):
 @test
 def test_a_change_is_told_once(p):
 	for without_fuse in WITHOUT:
-		r = sh(p, "echo x > ~/.ssh/new; true", "--read", p.home, without_fuse=without_fuse).exits(0)
+		r = sh(p, "echo x > ~/.ssh/new; true", "--read", p.home, "--observe", "writes", without_fuse=without_fuse).exits(0)
 		equal({t[1] for t in told(p, r)}, {"~/.ssh/new"}, "paths")
 		equal(len(r.receipt["denials"]), 1, r.receipt["denials"])
+		r = sh(p, "echo x > ~/.ssh/new; true", "--read", p.home, without_fuse=without_fuse).exits(0)
+		equal(told(p, r), set() if without_fuse else {("read", "~/.ssh/new")}, f"by default, without_fuse={without_fuse}")
 
 
 @test

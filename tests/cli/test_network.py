@@ -3,6 +3,7 @@
 """The launcher's side of the network: plan, receipt, refusals, ports, and what is left when something is killed.
 Nothing here needs a network outside; what the gateway lets through is tests/net's."""
 import contextlib
+import http.server
 import json
 import os
 import shutil
@@ -97,6 +98,11 @@ def gateways(pid):
 	return found
 
 
+def confined(pid):
+	with open(f"/proc/{pid}/status", encoding="utf-8") as f:
+		return "\nSeccomp:\t2\n" in f.read()
+
+
 def live(p):
 	d = os.path.join(p.home, ".local/state/croft/live")
 	return sorted(os.listdir(d)) if os.path.isdir(d) else []
@@ -125,6 +131,34 @@ def server(greeting=b"hello from outside\n"):
 		thread.join()
 
 
+@contextlib.contextmanager
+def http_server():
+	"""One that says what it was asked for; yields its port and the hosts that requests were for."""
+	asked = []
+
+	class Answer(http.server.BaseHTTPRequestHandler):
+		def do_GET(self):
+			asked.append(self.headers["Host"].rsplit(":", 1)[0])
+			body = f"GET {self.path}\n".encode()
+			self.send_response(200)
+			self.send_header("Content-Length", str(len(body)))
+			self.end_headers()
+			self.wfile.write(body)
+
+		def log_message(self, *_words):
+			pass
+
+	s = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+	thread = threading.Thread(target=s.serve_forever, daemon=True)
+	thread.start()
+	try:
+		yield s.server_address[1], asked
+	finally:
+		s.shutdown()
+		s.server_close()
+		thread.join()
+
+
 def free_port():
 	with socket.create_server(("127.0.0.1", 0)) as s:
 		return s.getsockname()[1]
@@ -144,9 +178,19 @@ s, line = through(int(port), token, "forbidden.example", 443)
 say("up" if " 403 " in line else line)
 """,
 }
+# Between the gateway's end and the supervisor's hearing of it connections wait for nobody, and are reset then.
+REFUSED = """
+def refused(host, port):
+    while not isinstance(s := connect(host, port), str):
+        try: got = s.recv(1)
+        except ConnectionResetError: continue
+        if got: return "served"
+    return s
+sys.stdin.readline()
+"""
 AGAIN = {
-	"namespace": 'sys.stdin.readline(); say(connect("93.184.216.34", 443))\n',
-	"process": 'sys.stdin.readline(); say(connect("127.0.0.1", int(port)))\n',
+	"namespace": REFUSED + 'say(refused("93.184.216.34", 443))\n',
+	"process": REFUSED + 'say(refused("127.0.0.1", int(port)))\n',
 }
 
 
@@ -422,15 +466,25 @@ for port in ({port}, {other}):
         c = connect(a, port)
         say(c if isinstance(c, str) else c.makefile().readline().strip())
     except OSError as e: say(type(e).__name__)
-say(connect("127.0.0.1", {port}))
+say(connect("127.0.0.1", {other}))
+for name in ("127.0.0.1", "::1", "localhost"):
+    s = socket.create_connection((name, {port}), 20)
+    say(s.makefile().readline().strip())
 """
 		r = run_py(p, "namespace", code, "--host-port", str(port), words=NONE).exits(0)
 		lines = text(r.out).splitlines()
 		equal(lines[0], "hello from outside")
 		lacks(lines[1], "hello", "the other port")
 		equal(lines[2], "ECONNREFUSED", "loopback is the sandbox's own")
-		equal((len(seen), len(seen_other)), (1, 0), "accepted")
-		equal(r.receipt["network"]["hosts"][0]["host"], "host.croft.internal")
+		equal(lines[3:6], ["hello from outside"] * 3, "but for that port")
+		equal((len(seen), len(seen_other)), (4, 0), "accepted")
+		equal({h["host"]: h["connections"] for h in r.receipt["network"]["hosts"]}, {"host.croft.internal": 1, "localhost": 3})
+		# A server of the sandbox's own on any other port is reached as ever.
+		r = run_py(p, "namespace", f"""
+l = socket.create_server(("127.0.0.1", {other})); c = socket.create_connection(("127.0.0.1", {other})); a, _ = l.accept(); a.sendall(b"own\\n")
+say(c.makefile().readline().strip())
+""", "--host-port", str(port), words=NONE).exits(0)
+		equal(text(r.out).splitlines(), ["own"])
 
 
 @test
@@ -441,13 +495,38 @@ def test_host_port_through_the_proxy(p):
 for target in ({port}, {other}):
     s, line = through(int(port), token, "host.croft.internal", target)
     say(line.split()[1], s.makefile().readline().strip() if " 200 " in line else "")
+for name, target in (("localhost", {port}), ("127.0.0.1", {port}), ("localhost", {other})):
+    s, line = through(int(port), token, name, target)
+    say(line.split()[1], s.makefile().readline().strip() if " 200 " in line else "")
 say(connect("127.0.0.1", {other}))
 """, "--host-port", str(port), words=NONE).exits(0)
 		lines = text(r.out).splitlines()
 		equal(lines[1], "200 hello from outside")
 		check(not lines[2].startswith("200"), "the other port", lines)
-		equal(lines[3], "EACCES", "directly")
-		equal((len(seen), len(seen_other)), (1, 0), "accepted")
+		equal(lines[3:5], ["200 hello from outside"] * 2, "as localhost")
+		check(not lines[5].startswith("200"), "the other port as localhost", lines)
+		equal(lines[6], "EACCES", "directly")
+		equal((len(seen), len(seen_other)), (3, 0), "accepted")
+
+
+@test(tiers=TIERS)
+def test_host_port_by_http(p, tier):
+	"""What a browser, curl or a test asks of a development server: also where that is a request to a proxy."""
+	need_network(tier)
+	with http_server() as (port, asked):
+		for host, want in (("localhost", True), ("host.croft.internal", True)):
+			r = p.croft("run", "--direct", "--tier", tier, "--host-port", str(port), "--", "curl", "-sS", "-m", "20", f"http://{host}:{port}/a?b=c")
+			equal((r.rc, r.out), (0, b"GET /a?b=c\n"), f"{host}: {r!r}")
+		equal(asked, ["localhost", "host.croft.internal"], "and the server is told the name that was typed")
+		r = p.croft("run", "--direct", "--tier", tier, "--use", "npm", "--", "curl", "-sS", "-f", "-m", "20", f"http://localhost:{port}/")
+		check(r.rc and len(asked) == 2, "without the option", r)
+
+
+@test
+def test_what_to_write_in_the_place_of_a_host(p):
+	for value, want in (("localhost:5432", "--host-port PORT"), ("127.0.0.1", "--host-port PORT"), ("host.croft.internal:5432", "--host-port PORT"),
+			("5432", "--host-port PORT"), ("npm", "--use"), ("https://a.example/x", "the host alone"), ("10.0.0.1", "in a policy file")):
+		contains(p.croft("run", "--direct", "--allow-host", value, "--", "true").exits(125).one_sentence(), want, value)
 
 
 # ---- the proxy of the process tier ----
@@ -697,12 +776,14 @@ def test_gateway_holds_only_what_it_needs(p):
 		contains([os.readlink(f"/proc/{proc.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{proc.pid}/fd")], inherited,
 			"control: the supervisor has it")
 		for pid in found:
+			# The filter is the last of what each does before it says that it is ready.
+			wait_for(lambda pid=pid: confined(pid), "it is confined")
 			with open(f"/proc/{pid}/environ", "rb") as f:
 				equal(f.read(), b"", "environment")
 			for fd in os.listdir(f"/proc/{pid}/fd"):
 				link = os.readlink(f"/proc/{pid}/fd/{fd}")
 				check(link != inherited, "an inherited descriptor", link)
-				check(link == "/dev/null" or link.startswith(("socket:", "anon_inode:", "pipe:", "/etc/ssl", "/usr"))
+				check(link == "/dev/null" or link.startswith(("socket:", "anon_inode:", "pipe:", "/etc/ssl", "/usr", "/memfd:gateway-state"))
 					or link.endswith(".net.jsonl"), "a descriptor that it does not need", fd, link)
 				lacks(link, "/secrets/", "a secret's file")
 		proc.stdin.close()
@@ -714,12 +795,12 @@ def test_gateway_holds_only_what_it_needs(p):
 
 # ---- a gateway that somebody has taken over ----
 
-# struct gateway_msg, as ipc/gateway.h has it: what a hostile program in its place can say.
+# struct gateway_msg, as ipc/gateway_message.h has it: what a hostile program in its place can say.
 TAKEN = """#!%s -I
 import array, os, socket, struct, sys, time
 control = socket.socket(fileno=3)
 first, fds, _, _ = socket.recv_fds(control, 4096, 16)
-CONFIG, READY, DENIAL, HOST, ASK, NOTE, DONE = 1, 6, 7, 8, 9, 10, 11
+CONFIG, READY, DENIAL, HOST, ASK, NOTE, DONE, REST = 1, 6, 7, 8, 9, 10, 11, 12
 assert struct.unpack_from("I", first)[0] == CONFIG
 HEAD = "IIQIIIIQQQQQI256s32s1024s1024s160s512s320s33s"
 def message(type, text=b"", host=b"", count=1, **kw):
@@ -749,13 +830,24 @@ def taken(p, code, inside):
 	return r
 
 
-# The command waits until nobody holds its listeners: the gateway was ended, or has closed them as a sign.
+# The command waits until nobody holds its listeners: the gateway was ended.
 GONE = """
 import select
 while connect("93.184.216.34", 443) != "ECONNREFUSED": select.select([], [], [], 0.005)
 say("up")
 """
-CLOSE = "for f in fds: os.close(f)\n"
+# The other way round: the command waits until the gateway says so, on a connection.
+SAY_GONE = """
+import select
+for f in fds:
+    try: s = socket.socket(fileno=os.dup(f))
+    except OSError: continue
+    if s.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) and s.family == socket.AF_INET:
+        select.select([s], [], [])
+        s.accept()[0].sendall(b"gone")
+time.sleep(60)
+"""
+HEAR_GONE = 's = socket.create_connection(("93.184.216.34", 443)); say(s.recv(4).decode())\n'
 
 
 @test
@@ -786,7 +878,7 @@ time.sleep(60)
 def test_taken_gateway_sends_nonsense(p):
 	need_network("namespace")
 	for code in ('control.send(b"x")', "control.send(message(99))", "control.send(message(NOTE, mask=3))",
-		"control.send(message(NOTE) + b'more')", "control.send(b'')", "sys.exit(3)", "os.kill(os.getpid(), 11)"):
+		"control.send(message(NOTE) + b'more')", "control.send(message(REST, id=0))", "control.send(b'')", "sys.exit(3)", "os.kill(os.getpid(), 11)"):
 		r = taken(p, code + "\ntime.sleep(60)\n", GONE)
 		equal(r.receipt["network"]["gateway"], "ended early", code)
 		equal(r.out, b"up\n", "the command goes on")
@@ -817,7 +909,8 @@ for i in range(3):
     try: socket.send_fds(control, [message(NOTE, mask=1)], [c.fileno()])
     except OSError: say(NOTE, b"not taken"); c.detach()
     else: c.close()
-""" + CLOSE + "time.sleep(60)\n", GONE)
+""" + SAY_GONE, HEAR_GONE)
+	equal(r.out, b"gone\n", "the gateway's last word")
 	check(time.monotonic() - start < 30, "the supervisor was held up")
 	contains(" ".join(r.receipt["degradations"]), "not taken")
 

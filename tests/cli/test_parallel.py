@@ -4,9 +4,11 @@
 # timeout: 900
 """Many environments on one repository, made, used and landed at the same time: correct, in order, nothing lost."""
 import os
+import random
 
-from envs import LONG, changed, clean, events, git, leftovers, names, new, repository, staged_tree, state, tree_now, verify, work
-from harness import Failed, check, contains, end, equal, main, test, text
+from envs import LONG, changed, clean, events, git, in_journal, leftovers, names, new, repository, staged_tree, state, tree_now, verify, work
+from harness import Failed, check, contains, end, equal, lacks, main, mounts, settle, test, text, wait_for
+from live import all_of
 
 MANY = 200 if LONG else 50
 
@@ -158,6 +160,59 @@ def test_everything_beside_everything(p):
 	all_good(at_once(p, [("apply", f"e{i}", "--squash") for i in range(8)]), "apply")
 	equal(sorted(f for f in os.listdir(p.ws) if f[0] == "f"), [f"f{i}" for i in range(8)], "landed")
 	equal(tree_now(p), git(p, "rev-parse", "HEAD^{tree}"), "clean")
+
+
+@test
+def test_sessions_beside_everything(p):
+	"""
+	Callers of everything at once on few environments, whose sessions come and go meanwhile: each one succeeds or is
+	told in a sentence why not, what was answered is recorded, and nothing is left.
+	"""
+	repository(p)
+	clean_before = (mounts(), all_of(p))
+	for name in "abc":
+		new(p, name)
+		work(p, f"echo {name} > {name}", name)
+	commands = []
+	for i in range(4):
+		for name in "abc":
+			commands += [("up", "-q", name), ("exec", "-q", name, "--", "sh", "-c", f"echo said-{i} >> log-{name}; echo said-{i}"),
+				("exec", "-d", name, "--", "sh", "-c", f"echo behind-{i}"), ("status", name), ("snapshot", name), ("down", "-q", name),
+				("review", name, "--accept-all"), ("fork", name, f"{name}{i}"), ("ps", name), ("pause", name), ("resume", name),
+				("exec", "-q", name, "--", "true")]
+			commands += [("apply", name), ("rm", "--force", f"{name}{i}"), ("diff", name), ("gc",)] if i % 2 else [("ls", "-a"), ("log", name)]
+	random.Random(7).shuffle(commands)
+	said, done = 0, 0
+	for at in range(0, len(commands), 24):
+		some = commands[at:at + 24]
+		for c, (rc, out, err) in zip(some, at_once(p, some)):
+			refused = rc in (1, 125, 126) and "croft" in err and "Sanitizer" not in err
+			check(rc == 0 or refused, f"{c}: exit {rc}", out, err)
+			lacks(err, "timed out", f"{c}: nobody waits in vain")
+			done += rc == 0
+			if c[0] == "exec" and rc == 0 and "-d" not in c and "sh" in c:
+				said += 1
+				check(out.startswith("said-"), f"{c}: what it wrote", out, err)
+	for name in names(p):
+		p.croft("resume", name)
+		p.croft("down", "-q", name)
+	check(done >= len(commands) // 8, "hardly anything was done (the control)", done)
+	wait_for(lambda: not all_of(p), "no session is left")
+	lines = 0
+	for name in names(p):
+		p.croft("exec", "-q", name, "--", "true").exits(0)
+		verify(p, name)
+		equal(in_journal(p, name), [], f"{name}: the journal")
+		if name in "abc":
+			lines += int(text(p.croft("exec", "-q", name, "--", "sh", "-c", f"cat log-{name} 2>/dev/null | wc -l").exits(0).out))
+	check(lines >= said, "a command's work is gone", lines, said)
+	git(p, "fsck", "--strict")
+	equal(leftovers(p), [], "left in the Git directory")
+	settle(mounts, clean_before[0], "mounts")
+	for name in names(p):
+		p.croft("rm", "--force", "-q", name).exits(0)
+	p.croft("gc").exits(0)
+	equal([names(p), os.listdir(state(p, "layers"))], [[], []], "what is left of them")
 
 
 if __name__ == "__main__":

@@ -9,13 +9,16 @@ Project and state lie on a file system of their own, in an image. A cut is a cop
 kernel still holds back is not in it. The copy is then mounted in the place of the first, as after a start of the machine.
 The control: what a command wrote is lost when the power goes before its record is sealed, and there when it goes after.
 """
+import json
 import os
 import shutil
+import signal
 import subprocess
 
-from envs import (EXEC_STEPS, LAND_STEPS, LONG, WORK, changed, events, git, leftovers, look, names, new, repository, staged_tree,
-	verify, work)
-from harness import Skip, check, contains, equal, main, test, text
+from envs import (EXEC_STEPS, LAND_STEPS, LONG, WORK, changed, events, git, in_journal, leftovers, look, names, new, repository,
+	staged_tree, verify, work)
+from harness import Skip, check, contains, equal, lacks, main, test, text, wait_for
+from live import Caller, ended, family, up
 
 SIZE = 256 << 20
 
@@ -221,6 +224,145 @@ def test_runs_and_dirty_starts(p):
 		good(p, made[0], "dirty")
 		p.croft("apply", made[0]).exits(0)
 		equal(p.read("staged"), b"staged\n", "landed")
+
+
+# The machine here was not started anew, so croft must not be able to see that it is the same one.
+ANEW = {"CROFT_FORCE_FAIL": "boot-id"}
+
+
+def cut_session(p, d):
+	"""Nothing of the session lives on; what it had answered may be in the kernel alone."""
+	f = family(p)
+	os.kill(f.session, signal.SIGKILL)
+	f.gone()
+	f.close()
+	d.cut()
+
+
+def commands(p, tag):
+	"""Three commands that were answered; what their records say."""
+	found = set()
+	for i in range(3):
+		command = ("sh", "-c", f"echo {tag}{i} >> log; exit {i}")
+		p.croft("exec", "-q", "e", "--", *command).exits(i)
+		found.add((command, i))
+	return found
+
+
+def interrupted(p, what):
+	"""Never "good": nobody can know what is missing. And nothing is bad."""
+	r = p.croft("evidence", "verify", "e").exits(1)
+	contains(text(r.out), "INTERRUPTED: e", what)
+	lacks(text(r.out), "BAD", what)
+	lacks(text(r.out), "good: ", what)
+	equal(json.loads(p.croft("evidence", "verify", "--json", "e").exits(1).out)["good"], False, what)
+	git(p, "fsck", "--strict")
+	equal(leftovers(p), [], f"{what}: left in the Git directory")
+
+
+def goes_on_after_the_cut(p, what, answered, sure):
+	"""What must hold of an environment whose session the power took; what is lost of `answered`."""
+	interrupted(p, what)
+	check(sure <= ended(p), f"{what}: what was sealed is gone", sure - ended(p))
+	p.croft("exec", "-q", "e", "--", "true", env=ANEW).exits(0)
+	interrupted(p, f"{what}, and it was recovered")
+	now = ended(p)
+	check(sure <= now and now - {(("true",), 0)} <= answered, f"{what}: other records than commands", now, answered)
+	equal(in_journal(p), [], f"{what}: the journal")
+	up(p)
+	more = commands(p, "again")
+	p.croft("down", "-q", "e").exits(0)
+	check(more <= ended(p), f"{what}: a session afterwards")
+	interrupted(p, f"{what}, and a session came afterwards")
+	return answered - now
+
+
+@test
+def test_a_session_loses_its_tail_at_most(p):
+	with Disk(p) as d:
+		repository(p)
+		new(p)
+		inside(p, "true")
+		kept, lost = d.save(), set()
+		for how in ("at once", "sealed", "half of it sent", "sent"):
+			d.replace(kept)
+			up(p)
+			borrower = Caller(p)
+			if how == "at once":
+				borrower.settle() # while it is lent out, nothing is sealed: else a slow machine would do that first
+			answered = commands(p, "one")
+			sure = set()
+			if how != "at once":
+				wait_for(lambda: answered <= ended(p), "they are sealed")
+				sure = set(answered)
+			if how in ("half of it sent", "sent"):
+				subprocess.run(["sync", "-f", p.home], check=True)
+			if how == "half of it sent":
+				answered |= commands(p, "two")
+			cut_session(p, d)
+			borrower.close()
+			lost |= goes_on_after_the_cut(p, how, answered, sure)
+		check(lost, "nothing is ever lost: this is no power cut")
+		# The control: killed, and the power stays.
+		d.replace(kept)
+		up(p)
+		answered = commands(p, "one")
+		f = family(p)
+		os.kill(f.session, signal.SIGKILL)
+		f.gone()
+		f.close()
+		p.croft("exec", "-q", "e", "--", "true").exits(0)
+		check(answered <= ended(p), "killed, and something is lost", answered - ended(p))
+		good(p, "e")
+		# And one that has ended in order, whatever the power does then.
+		up(p)
+		answered |= commands(p, "two")
+		p.croft("down", "-q", "e").exits(0)
+		d.cut()
+		p.croft("exec", "-q", "e", "--", "true", env=ANEW).exits(0)
+		check(answered <= ended(p), "it was down, and something is lost", answered - ended(p))
+		good(p, "e")
+
+
+def recorded(p):
+	"""What ended in a session, and what was run without one."""
+	alone = json.loads(p.croft("log", "--json", "e").exits(0).out)["events"]
+	return ended(p) | {(("sh", "-c", f"exit {x['exit']}"), x["exit"]) for x in alone if x["title"].startswith("exec sh:")}
+
+
+def honest(p, what, answered):
+	"""Good is said only if nothing is missing that was answered."""
+	r = p.croft("evidence", "verify", "e")
+	if r.rc:
+		interrupted(p, what)
+	else:
+		check(answered <= recorded(p), f"{what}: good, and a record is missing", answered - recorded(p))
+		good(p, "e")
+	return r.rc == 0
+
+
+@test
+def test_a_session_at_every_step(p):
+	"""The second command meets it. One that had not begun is run without the session, and that finishes its record."""
+	with Disk(p) as d:
+		repository(p)
+		new(p)
+		inside(p, "true")
+		kept, seen = d.save(), set()
+		for step in ("session.started:2", "session.ended:2", "session.seal:2", "session.event:2", "session.sealed:2"):
+			d.replace(kept)
+			up(p, env={"CROFT_CRASH_AT": step})
+			f, want = family(p), {(("sh", "-c", f"exit {i}"), i) for i in range(2)}
+			answered = {x for x in sorted(want, key=lambda x: x[1]) if p.croft("exec", "-q", "e", "--", *x[0]).rc == x[1]}
+			f.gone()
+			f.close()
+			d.cut()
+			seen.add(honest(p, step, answered))
+			p.croft("exec", "-q", "e", "--", "true", env=ANEW).exits(0)
+			honest(p, f"{step}, recovered", answered)
+			check(ended(p) <= want, f"{step}: other records than commands", ended(p))
+			equal(in_journal(p), [], f"{step}: the journal")
+		equal(seen, {True, False}, "verdicts")
 
 
 if __name__ == "__main__":

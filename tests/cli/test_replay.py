@@ -5,6 +5,7 @@
 import json
 import os
 
+import sessions
 from envs import new, repository, work
 from harness import check, contains, equal, main, test, text
 
@@ -45,6 +46,17 @@ def test_after_a_discard_and_its_undo(p):
 	p.croft("discard", "e").exits(0)
 	p.croft("discard", "e", "--undo").exits(0)
 	work(p, "cat two; echo three > three")
+	holds(p)
+
+
+@test
+def test_with_every_option_for_paths(p):
+	"""An environment keeps the options that it was made with, and a replay takes them all."""
+	repository(p)
+	for name in ("data", "out", ".tool", ".vim"):
+		p.write(f"{p.home}/{name}/f", "one\n")
+	new(p, "e", "--read", "~/data", "--write", "~/out", "--deny", "~/data/x", "--view", "~/.tool", "--write-runs", "~/.vim", "--git")
+	work(p, "cat ~/data/f ~/out/f ~/.tool/f ~/.vim/f; echo new > new; git add new; git commit -qm new")
 	holds(p)
 
 
@@ -103,6 +115,38 @@ def test_a_real_difference_is_still_one(p):
 		equal((states[-1], found["holds"]), ("differs", False), last)
 		check(set(states[:-1]) <= {"holds"}, f"only the last differs: {states}")
 	contains(text(p.croft("replay", "r").exits(1).out), "left tree", "what differs")
+
+
+@test
+def test_a_server_of_a_session_is_not_run_again(p):
+	"""It would run for ever: whoever ended it is not there."""
+	with sessions.up(p):
+		sessions.sh(p, "echo one > one")
+		number = sessions.detach(p, "sleep", "100001")
+		p.croft("kill", "fix", str(number)).exits(0)
+		sessions.ended(p, number)
+		number = sessions.detach(p, "sh", "-c", "sleep 100001; exit $?")
+		p.croft("kill", "-9", "fix", str(number)).exits(0)
+		sessions.ended(p, number)
+		sessions.detach(p, "sleep", "100001")
+		p.croft("down", "-q", "fix").exits(0)
+	states, found = replayed(p, "fix")
+	equal((states, found["holds"]), (["holds"] + ["not replayable"] * 3, True), "what is run again")
+	contains(text(p.croft("replay", "fix").exits(0).out), "until a signal ended it", "why not")
+
+
+@test
+def test_a_server_that_ended_by_itself_when_it_was_told_to_has_a_limit(p):
+	with sessions.up(p):
+		number = sessions.detach(p, "sh", "-c", "trap 'exit 0' TERM; echo ready; while :; do sleep 0.1; done")
+		sessions.logged(p, number, "ready")
+		p.croft("kill", "fix", str(number)).exits(0)
+		equal(sessions.ended(p, number)["exit"], 0, "its exit status")
+		sessions.sh(p, "echo one > one")
+		p.croft("down", "-q", "fix").exits(0)
+	states, found = replayed(p, "fix")
+	equal((states, found["holds"]), (["not replayable", "holds"], True), "what is run again")
+	check([c for c in found["commands"] if "alone it did not end in 1" in (c.get("why") or "")], "why not", found)
 
 
 if __name__ == "__main__":

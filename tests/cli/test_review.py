@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# session: user
 """`croft diff`, `croft review`, `croft compare`: what is shown, what is decided, and what comes of it."""
 import json
 import os
+import re
 import subprocess
 
-from harness import Failed, check, contains, equal, lacks, main, need, need_tier, test, text, wait_for
+from harness import IN_SESSION, Failed, Skip, alone, check, contains, equal, fuse, lacks, main, need, need_tier, test, text, wait_for
 from terminal import Terminal
 
 NUMBERS = "".join(f"{i}\n" for i in range(1, 41))
@@ -96,6 +98,9 @@ class Review:
 
 
 # ---- diff ----
+
+alone("with a command beside it a test is no evidence", "compare")
+
 
 @test
 def test_diff_shows_everything(p):
@@ -223,6 +228,23 @@ def test_since_review(p):
 
 
 # ---- review on a terminal ----
+
+@test
+def test_a_denial_is_told_once(p):
+	"""However many commands met it: what is above the first hunk fits on a screen."""
+	if IN_SESSION and not fuse():
+		raise Skip("traps tell at the end of the session")
+	repository(p)
+	p.write(p.home + "/.ssh/id_ed25519", "the key\n")
+	p.croft("new", "-q", "one").exits(0)
+	for i in range(3):
+		p.croft("exec", "-q", "one", "--", "sh", "-c", f"echo {i} >> numbers; cat ~/.ssh/id_ed25519; true").exits(0)
+	with Review(p, "one") as r:
+		shown = r.item("numbers")
+		equal(len(re.findall(r"  denied       read .*/id_ed25519 \([0-9]+ times\)", shown)), 1, "one line in " + shown)
+		equal(shown.count("  denied  "), 1, "lines")
+		r.key("q")
+
 
 @test
 def test_a_walk(p):

@@ -25,7 +25,7 @@ def told(p, r):
 
 @test
 def test_promise_without_fuse(p):
-	r = sh(p, PROMISE).exits(0)
+	r = sh(p, PROMISE, "--observe", "writes").exits(0)
 	lacks(r.out, SECRET.encode(), "stdout")
 	contains(r.err, b"Permission denied")
 	equal(told(p, r), [("read", "~/.ssh/id_ed25519", "trap"), ("write", "~/.bashrc", "observer")])
@@ -37,8 +37,18 @@ def test_promise_without_fuse(p):
 
 
 @test
+def test_by_default_a_start_up_file_is_refused_and_not_told(p):
+	"""Nobody waits for a watcher, and a trap cannot tell writing such a file from reading it. The receipt says so."""
+	r = sh(p, PROMISE).exits(0)
+	equal(told(p, r), [("read", "~/.ssh/id_ed25519", "trap")])
+	contains(r.receipt["coverage"]["writes"], "start-up files are not told")
+	equal(p.read("../.bashrc"), b"# mine\n", ".bashrc")
+	equal(told(p, sh(p, "echo x > ~/.ssh/id_ed25519; true").exits(0)), [("read", "~/.ssh/id_ed25519", "trap")], "a secret is")
+
+
+@test
 def test_same_paths_with_fuse(p):
-	r = sh(p, PROMISE, without_fuse=False).exits(0)
+	r = sh(p, PROMISE, "--observe", "writes", without_fuse=False).exits(0)
 	equal([t[:2] for t in told(p, r)], [("read", "~/.ssh/id_ed25519"), ("write", "~/.bashrc")])
 	equal(r.receipt["enforced"]["decoys"], fuse(), "decoys serve")
 	equal(r.receipt["enforced"]["traps"], not fuse(), "traps stand in for them")
@@ -69,9 +79,11 @@ def test_every_way_to_read(p):
 
 @test
 def test_changes_below_are_told_by_name(p):
-	r = sh(p, "echo > ~/.ssh/new; mkdir ~/.kube/d; ln -s x ~/.aws/l; cd ~/.docker && echo > here; true").exits(0)
+	r = sh(p, "echo > ~/.ssh/new; mkdir ~/.kube/d; ln -s x ~/.aws/l; cd ~/.docker && echo > here; true", "--observe", "writes").exits(0)
 	equal({t[1] for t in told(p, r)}, {"~/.ssh/new", "~/.kube/d", "~/.aws/l", "~/.docker/here"}, "paths")
 	check(all(t[2] == "observer" for t in told(p, r)), "who saw it", told(p, r))
+	r = sh(p, "echo > ~/.ssh/new; mkdir ~/.kube/d; true").exits(0)
+	equal(told(p, r), [("look", "~/.kube", "trap"), ("look", "~/.ssh", "trap")], "by default, the directories")
 
 
 @test
@@ -112,7 +124,7 @@ def test_with_output_in_a_file(p):
 	script = PROMISE + "; echo > ~/.ssh/new; mkdir ~/.ssh/dir; rm ~/.profile; echo own > ~/.profile; true"
 	with open(os.path.join(p.root, "output"), "wb") as output:
 		need_tier("namespace")
-		r = p.croft("run", "--discard", "--tier", "namespace", "--json", os.path.join(p.root, "receipt.json"), "--", "sh", "-c", script,
+		r = p.croft("run", "--discard", "--observe", "writes", "--tier", "namespace", "--json", os.path.join(p.root, "receipt.json"), "--", "sh", "-c", script,
 			stdout=output, env={"CROFT_FORCE_FAIL": ",".join([*FORCED, "fuse"])}).exits(0)
 	r.receipt = json.loads(p.read("../../receipt.json"))
 	equal(r.receipt["enforced"]["seccomp"]["metadata_broker"], True, "broker for metadata")

@@ -351,6 +351,21 @@ def test_a_connection_that_asks_is_decided_at_the_terminal(p):
 
 
 @test
+def test_what_was_typed_for_a_failed_start_reaches_no_shell(p):
+	"""All of it is written at once, so that it waits in the terminal while the first line runs."""
+	quote = lambda *words: b" ".join(b"'" + w + b"'" for w in p.argv(*words))
+	for n, (line, kept) in enumerate(((quote("shell", "nosuch"), False), (quote("run", "-q", "--direct", "--", "no-such-command"), False),
+			(quote("run", "--policy", "nosuch.yaml", "--", "sh"), False), (b"false", True), (quote("status", "nosuch"), True))):
+		with Shell(p) as t:
+			t.send(line + b"; echo en''ded\ntouch typed-%d\n" % n)
+			t.expect(b"ended")
+			t.expect(b"PROMPT> ")
+			t.send(b"echo af''ter\n")
+			t.expect(b"after")
+			equal(p.exists(f"typed-{n}"), kept, "what was typed after " + text(line))
+
+
+@test
 def test_no_color_is_honoured(p):
 	t = Terminal()
 	try:

@@ -4,7 +4,7 @@
 """`croft why`: what was denied, by which rule, and what would allow it."""
 import json
 
-from harness import SECRET, check, contains, equal, main, test, text
+from harness import SECRET, check, contains, equal, main, need_tier, test, text
 
 
 def denied_run(p):
@@ -61,6 +61,18 @@ def test_nothing_denied(p):
 
 
 @test
+def test_a_write_that_nobody_watched(p):
+	"""By default a write that is refused away from the known paths is not told, and croft why says what tells it."""
+	need_tier("namespace")
+	r = p.sh("echo x > /etc/croft-new", "--tier", "namespace")
+	equal((r.rc, r.denials()), (2, []), "refused")
+	contains(r.receipt["coverage"]["writes"], "a write that is refused elsewhere is not observed", "coverage")
+	contains(p.croft("why", r.receipt["id"]).exits(125).one_sentence(), "--observe writes")
+	r = p.sh("echo x > /etc/croft-new", "--tier", "namespace", "--observe", "writes")
+	equal([d["path"] for d in r.denials()], ["/etc/croft-new"], "control")
+
+
+@test
 def test_unknown_and_malformed_ids(p):
 	for bad in ("0000000000", "zzz", "../../etc/passwd", "", "x" * 5000, "a.b.c", "\x1b[31m", "0000000000.999"):
 		r = p.croft("why", bad)
@@ -92,7 +104,7 @@ def test_repeated_denials_are_counted(p):
 
 @test
 def test_flood_of_denials_is_bounded(p):
-	r = p.sh("i=0; while [ $i -lt 2000 ]; do (echo x > /etc/croft-$i) 2>/dev/null; i=$((i+1)); done; true").exits(0)
+	r = p.sh("i=0; while [ $i -lt 2000 ]; do (echo x > /etc/croft-$i) 2>/dev/null; i=$((i+1)); done; true", "--observe", "writes").exits(0)
 	check(1 <= len(r.receipt["denials"]) <= 1000, "bounded", len(r.receipt["denials"]))
 	if len(r.receipt["denials"]) < 2000:
 		lost = json.dumps({k: v for k, v in r.receipt.items() if k != "denials"})

@@ -5,6 +5,7 @@ import ctypes
 import json
 import os
 import pwd
+import re
 import select
 import shutil
 import signal
@@ -19,7 +20,10 @@ sys.path.append(os.path.join(ROOT, "tests"))
 import dispositions  # noqa: E402,F401  (sets them)
 
 TIERS = ("namespace", "process")
-WAIT_S = 60  # longest wait for something that should happen at once
+# What probes run by Place.run() then runs in a session, beside a hostile command: see session.py.
+IN_SESSION = os.environ.get("CROFT_TEST_IN") == "session"
+ENVS_UP = False  # in session mode: environments are up, with a hostile command in each (test_workspace sets it)
+WAIT_S = 60 * int(os.environ.get("CROFT_TEST_SLOW") or 1)  # longest wait for something that should happen at once
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -83,6 +87,30 @@ class Result:
         return "exit %d\nstdout: %s\nstderr: %s" % (self.rc, self.out[-1500:], self.err[-1500:])
 
 
+def run_is_inside():
+    """Is what Place.run() runs a command in a session?"""
+    return IN_SESSION and not ENVS_UP
+
+
+def _beside(place):
+    """What keeps a session up for each environment of a place, and a hostile command in it: tests/beside.py."""
+    import beside
+    import session
+
+    def run(words, stdin, **how):
+        child = place.start_program([croft, *words], stdin=stdin or subprocess.DEVNULL, **how)
+        return place.finish(child).rc
+
+    def first_output(words, text, **how):
+        child = place.start_program([croft, *words], **how)
+        try:
+            return bool(read_until(child.stdout.fileno(), text))
+        finally:
+            child.kill()
+            child.communicate()
+    return beside.Beside(run, first_output, session.payload())
+
+
 class Place:
     """A workspace, a home and secrets outside both, owned by the user who runs croft."""
 
@@ -90,6 +118,8 @@ class Place:
         self.user, self.tier = user, tier
         self.dir = tempfile.mkdtemp(prefix="t.", dir=base)
         self.token = os.urandom(12).hex()
+        self.beside = _beside(self) if ENVS_UP else None
+        self.left = ""  # what the end of the last session said
         self.pids = set()  # of what was started here: cgroups and files have them in their names
         self.work, self.home = os.path.join(self.dir, "work"), os.path.join(self.dir, "home")
         self.outside = os.path.join(self.dir, "outside")
@@ -125,6 +155,11 @@ class Place:
             return f.read()
 
     def popen(self, argv, **kw):
+        if self.beside and argv[0] == croft:
+            self.beside.before(list(argv[1:]), **{k: v for k, v in kw.items() if k in ("cwd", "env")})
+        return self.start_program(argv, **kw)
+
+    def start_program(self, argv, **kw):
         kw.setdefault("cwd", self.work)
         kw.setdefault("stdin", subprocess.DEVNULL)
         kw.setdefault("stdout", subprocess.PIPE)
@@ -139,11 +174,17 @@ class Place:
         return self.finish(self.popen(list(argv), **kw))
 
     def argv(self, *options, tier=None):
+        if run_is_inside():
+            import session
+            return [python, session.__file__, croft, session.payload(), tier or self.tier, self.dir] + list(options)
         return [croft, "run", "--tier", tier or self.tier] + list(options)
 
     def run(self, *words, **kw):
         """croft run: options, then "--", then the command."""
         tier, timeout = kw.pop("tier", None), kw.pop("timeout", WAIT_S)
+        if run_is_inside():
+            import session
+            return session.run_inside(self, words, tier, timeout, kw)
         return self.finish(self.popen(self.argv(*words, tier=tier), **kw), timeout)
 
     def finish(self, child, timeout=WAIT_S):
@@ -168,13 +209,47 @@ class Place:
         return result, json.loads(text)
 
 
+    def supervisor(self, child):
+        """The process that holds the sandbox of a croft run, while its command runs."""
+        if not run_is_inside():
+            return child.pid
+        r = self.plain(croft, "ps", "--json", "p%d" % child.pid)
+        check(r.rc == 0, "croft ps: %s" % r)
+        return json.loads(r.out)["pid"]
+
+    def runs_on_host(self, receipt):
+        """Names that the host would execute, and repositories: a receipt has them, of a session its end tells them."""
+        if not run_is_inside():
+            return receipt["files"]["runs_on_host"]
+        found = []
+        for line in self.left.splitlines():
+            m = re.match(r"  (runs|git) +(\S+)  .*?(?:renamed to (\S+?)[,:]|$)", line)
+            if m:
+                moved = m.group(3) and os.path.join(os.path.dirname(m.group(2)), m.group(3))
+                found.append({"path": m.group(2), "state": "quarantined" if moved else "", "moved_to": moved})
+        return found
+
+
 _cases = []
+
+
+_alone = {}
+
+
+def alone(why, *names):
+    """These cases make no sense in a session, and why; by the start of their names."""
+    _alone.update({n: why for n in names})
+
+
+def in_session(tiers):
+    """A session of a directory that is no repository needs an overlay, which the process tier does not have."""
+    return [t for t in tiers if t != "process"] if run_is_inside() else tiers
 
 
 def case(name, tiers=TIERS, only_user=None, once=False):
     """Register a driver: run per tier and user. The name starts with the entry of the catalogue."""
     def register(function):
-        _cases.append((name, tiers if not once else tiers[:1], only_user, once, function))
+        _cases.append((name, in_session(tiers if not once else tiers[:1]), only_user, once, function))
         return function
     return register
 
@@ -198,7 +273,10 @@ def details(text):
 
 
 def run_case(full, function, place):
+    why = next((w for n, w in _alone.items() if IN_SESSION and full.startswith(n)), None)
     try:
+        if why:
+            raise Skip(why)
         note = function(place)
         report("ok", full)
         if note:
@@ -261,6 +339,9 @@ def main():
                         report("skip", full, refused[key])
                     else:
                         good &= run_case(full, function, place)
+                    if IN_SESSION:
+                        import session
+                        session.end_all(place)
                     remove(place.dir)
     finally:
         remove(base)
@@ -307,7 +388,7 @@ def somebody_elses(pid):
                 steps.append(int(f.read().rsplit(")", 1)[1].split()[1]))
         except OSError:
             return False
-    return steps[-1] != os.getpid() and len(steps) > 3
+    return steps[-1] != os.getpid() and len(steps) > 2
 
 
 def pidfds(pids):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # check
+# session
 """A1 to A4 and S7: an agent that wants a wider sandbox, a missing protection, a typo, the environment."""
 import os
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# session
 # timeout: 600
 """G1 to G13: what a sandbox leaves behind executes nothing on the host, later.
 

@@ -80,7 +80,7 @@ for i in range(80):
 @harness.case("R2-staged-crowd", tiers=NS)
 def crowd(p):
     """Files without a name are counted behind thousands of small ones."""
-    r, receipt = p.receipt("--staged", "--disk", "64M", "--", harness.python, "-c", CROWD)
+    r, receipt = p.receipt("--staged", "--disk", "64M", "--", harness.python, "-c", CROWD + "time.sleep(60)")
     check("disk" in receipt["limits_hit"] and r.rc != 0, "%s %s" % (receipt["limits_hit"], r))
     r, receipt = p.receipt("--staged", "--disk", "2G", "--", harness.python, "-c", CROWD.replace("range(80)", "range(4)"))
     check(r.rc == 0 and not receipt["limits_hit"], "the control is ended: %s" % r)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# session
 # timeout: 600
 """L1 to L7: evidence that cannot be changed unseen, a review that shows and lands what there is. L5: test_workspace.py."""
 import base64
@@ -43,6 +44,7 @@ class Ledger:
         self.repo, self.id = repo, repo.record()["id"]
         self.ref = "refs/croft/env/" + self.id
         self.dir = os.path.join(repo.p.dir, "clone")
+        repo.quiet()
         repo.git("clone", "-q", repo.p.work, self.dir)
         repo.git("fetch", "-q", "origin", "%s:%s" % (self.ref, self.ref), cwd=self.dir)
         self.tip = repo.git("rev-parse", self.ref, cwd=self.dir).strip()

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # check
+# session: user
 """F1 to F17 where something has to be prepared or watched from outside the sandbox."""
 import json
 import os
@@ -10,6 +11,10 @@ import harness
 from harness import Skip, check
 
 SH = ("--", "/bin/sh", "-c")
+TRIES = int(os.environ.get("CROFT_RACE_TRIES", "10" if harness.IN_SESSION else "120"))
+
+harness.alone("standard descriptors of a session's commands are pipes of its own", "F8-reads-held-twice")
+harness.alone("is about the directory in which croft run is started", "F9-cwd-outside", "F13-swap-cwd")
 
 
 def denied_paths(receipt):
@@ -63,7 +68,7 @@ def policy_link(p):
 def reopen_stdio(p):
     """A descriptor given for one direction may not be opened again for the other."""
     log = p.write(os.path.join(p.outside, "log"), p.token + "\n")
-    attack = "for f in /proc/self/fd/1 /dev/stdout /dev/fd/1; do cat <$f >&2; done; " \
+    attack = "for f in /proc/self/fd/1 /dev/stdout /dev/fd/1; do dd iflag=nonblock status=none <$f >&2; done; " \
              "echo changed 1<>/proc/self/fd/0; echo changed >/dev/stdin; true"
 
     def go(start):
@@ -81,7 +86,7 @@ def reopen_stdio(p):
 def reopen_fifo(p):
     """A named pipe given for writing is not read from, or the sandbox would take what others write into it."""
     fifo = os.path.join(p.outside, "fifo")
-    attack = "head -c %d </proc/self/fd/1 >&2; true" % len(p.token)
+    attack = "dd iflag=nonblock bs=%d count=1 status=none </proc/self/fd/1 >&2; true" % len(p.token)
 
     def go(start):
         os.mkfifo(fifo, 0o600)
@@ -291,9 +296,6 @@ def race(p, attempt, a, b, tries):
         swapper.communicate()
 
 
-TRIES = int(os.environ.get("CROFT_RACE_TRIES", "120"))
-
-
 @harness.case("F13-swap-grant")
 def swap_grant(p):
     """A granted directory is by turns a link to the secret: what is checked is what is mounted."""
@@ -350,6 +352,8 @@ def remove_everything(p):
         r = p.run("--discard", *SH, "rm -rf ./* ./.[a-z]*; ls -A")
         check("main.c" not in r.out and r.out.strip() in ("", ".git"), "nothing was removed inside: %s" % r)
         check(os.path.exists(p.path(".git/HEAD")) and os.path.exists(p.path("src/main.c")), "destroyed: %s" % r)
+    if harness.IN_SESSION:
+        return "staged only: of a repository in a granted tree just what runs is held"
     before = sorted(os.listdir(p.path(".git")))
     r = p.run("--direct", *SH, "rm -rf .git; mv .git x; rm -rf x .git; mkdir .git; git config core.pager evil; "
               "echo evil > .git/hooks/pre-commit; echo gone > src/main.c")
@@ -357,6 +361,7 @@ def remove_everything(p):
     check("evil" not in p.read(".git/config"), "the configuration was changed")
     check(not os.path.exists(p.path(".git/hooks/pre-commit")), "a hook was made")
     check(p.read("src/main.c") == "gone\n", "direct mode writes the work: %s" % r)
+    return None
 
 
 @harness.case("F16-no-repository-yet")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# session: user
 # check
 # serial
 """K8 with programs that only root can plant, K12: any croft process killed leaves nothing running."""
@@ -12,6 +13,9 @@ import harness
 from harness import Skip, check
 
 SH = ("--", "/bin/sh", "-c")
+
+
+harness.alone("is about the end of croft run; of a session's processes: cli/session_crash", "K12-")
 
 
 @harness.case("K8-setuid-root-program", only_user="user")

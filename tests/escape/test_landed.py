@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# session
 # timeout: 600
 """G16: what is dangerous only together does not land in parts.
 
@@ -7,7 +8,9 @@ Each part alone may land. What counts is the checkout, or the branch, that resul
 user has there, what the branch has by now, and what lands. Control: the user puts the same files there by hand, and
 `git status` in that directory runs the canary.
 """
+import base64
 import os
+import zlib
 
 import harness
 from harness import check
@@ -218,6 +221,52 @@ def filters(p):
     r = s.croft("apply", name)
     check("x.bin needs the filter big" in r.out + r.err and "y.txt needs" not in r.out + r.err, "it is not told: %s" % r)
     check(p.read("x.bin") == "data\n", "it was converted")
+
+
+@probe("G16-unlistable")
+def unlistable(p):
+    """A directory whose names cannot be listed may hold the other part: nothing lands in it."""
+    s = Steps(p)
+    name = s.env(s.second())
+    s.sh("echo docs/objects/ >> .git/info/exclude; echo docs/refs/ >> .git/info/exclude; %s; chmod 300 docs" % FIRST)
+    if not s.sh("ls docs").rc:
+        raise harness.Skip("root lists everything")
+    s.refuses("apply", name, what="list docs/")
+    s.sh("chmod 700 docs")
+    check(not os.path.lexists(p.path("docs/HEAD")), "HEAD landed")
+    s.quiet()
+    # The control: what is listed, and is nothing, is no obstacle.
+    s.sh("rm -r docs/objects docs/refs")
+    s.croft("apply", name)
+    check(os.path.exists(p.path("docs/HEAD")), "it does not land where it is harmless")
+
+
+@probe("G16-forged-commit")
+def forged_commit(p):
+    """Inside, a file with the name of another commit of the user's says that it follows the start: it does not land."""
+    s = Steps(p)
+    s.sh("git checkout -q --orphan private; git rm -qrf .; echo plan > plan; git add plan; git commit -qm private; git checkout -q main")
+    theirs, start = s.git("rev-parse", "private").strip(), s.git("rev-parse", "main").strip()
+    name = theirs[:2] + "/" + theirs[2:]
+    commit = s.git("cat-file", "commit", "main").split("\n", 1)
+    body = ("%s\nparent %s\n%s" % (commit[0], start, commit[1])).encode()
+    packed = base64.b64encode(zlib.compress(b"commit %d\0" % len(body) + body)).decode()
+    inside = "mkdir -p .git/objects/%s; rm -f .git/objects/%s; printf %%s %s | base64 -d > .git/objects/%s; " % (
+        name[:2], name, packed, name) + "echo %s > .git/HEAD; echo x > mine" % theirs
+    made = s.env(inside)
+    s.refuses("apply", made, "--commit", what="not one line on top of where it started")
+    check(s.git("rev-parse", "main").strip() == start, "something landed")
+    # The control: git takes the file for the commit, so what the walk in quarantine says is not enough.
+    s.sh("cp -r .git '%s/control'" % p.outside)
+    there = os.path.join(p.outside, "control")
+    s.sh("mkdir -p objects/%s; rm -f objects/%s; printf %%s %s | base64 -d > objects/%s" % (name[:2], name, packed, name), cwd=there)
+    said = s.git("rev-list", "--parents", "-1", theirs, cwd=there).split()
+    check(said == [theirs, start], "the control does not forge: %s" % said)
+    # What is staged lands, and what is true lands as it is.
+    s.croft("apply", made, "--squash", "-m", "words")
+    check("plan" not in s.git("log", "--name-only", "--format=", "main"), "the history holds it")
+    s.croft("apply", s.env("git commit -q --allow-empty -m inside; echo y > yours; git add yours; git commit -qm yours"), "--commit")
+    check("yours" in s.git("log", "--format=%s", "main"), "a true commit does not land")
 
 
 if __name__ == "__main__":

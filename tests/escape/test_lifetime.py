@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # serial
+# session
 """K12, I9, R3: nobody inside ends, stops or steers what ends the sandbox; nothing outlives croft."""
 import os
 import select
@@ -9,6 +10,8 @@ import time
 
 import harness
 from harness import Fail, check
+
+harness.alone("is about the end of croft run; of a session's processes: cli/session_crash", "K12-outlive")
 
 
 def wait_until(condition, what):

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# session
 """G17, G18: names that the host executes by themselves, written in place; repositories made in place."""
 import os
 import shutil
-import time
 
 import harness
 from harness import check
@@ -51,7 +51,7 @@ def present(p):
         p.write(n, "mine\n")
     moves = "; ".join("mv %s away 2>/dev/null; ln -s /tmp %s 2>/dev/null" % (t, t) for t in sorted({top(n) for n in NAMES}))
     attack = WRITE % " ".join(NAMES) + "; " + moves + "; echo ok > work.txt"
-    r, receipt = p.receipt("--direct", *SH, attack)
+    r, receipt = p.receipt("--direct", "--observe", "writes", *SH, attack)
     check(not changed(p, NAMES, p.work), "changed in place: %s\n%s" % (changed(p, NAMES, p.work), r))
     check(p.read("work.txt") == "ok\n", "ordinary work does not go on: %s" % r)
     check(not [x for x in receipt["files"]["runs_on_host"]], "named although held: %s" % receipt["files"])
@@ -67,11 +67,13 @@ def granted(p):
     p.write(".envrc", "mine\n")
     p.write(".vscode/tasks.json", "mine\n")
     p.write(".bashrc", "mine\n")
-    r = p.run("--direct", "--write", "./.envrc", "--write", "./.vscode", *SH,
+    r = p.run("--direct", "--write", "./.envrc", "--write-runs", "./.vscode", *SH,
               "echo new > .envrc; echo new > .vscode/tasks.json; echo new > .vscode/more.json; echo new > .bashrc; true")
     check(p.read(".envrc") == "new\n" and p.read(".vscode/tasks.json") == "new\n", "not granted: %s" % r)
     check(p.read(".vscode/more.json") == "new\n", "not granted: %s" % r)
     check(p.read(".bashrc") == "mine\n", "granted too much: %s" % r)
+    r = p.run("--direct", "--write", "./.vscode", *SH, "echo newer > .vscode/tasks.json")
+    check(r.rc == 126 and p.read(".vscode/tasks.json") == "new\n", "a directory was granted by the way: %s" % r)
 
 
 @harness.case("G17-absent-names")
@@ -87,7 +89,7 @@ def absent(p):
     r, receipt = p.receipt("--direct", *SH, attack)
     check(os.path.exists(p.path("node_modules/p/.vscode/s.json")), "an installed package was refused: %s" % r)
     made = [n for n in names + ["sub/.zed/tasks.json", ".amp"] if os.path.lexists(p.path(n))]
-    told = [x["path"] for x in receipt["files"]["runs_on_host"]]
+    told = [x["path"] for x in p.runs_on_host(receipt)]
     if receipt["enforced"]["seccomp"]["broker"]:
         check(not made, "made although the broker judges: %s" % made)
         check(not os.path.islink(p.path("sub/.config")), "a symlink on the way to held names was made")
@@ -96,7 +98,7 @@ def absent(p):
     check(made, "the control made nothing")
     silent = [n for n in made if not any(p.path(n) == t or p.path(n).startswith(t + "/") for t in told)]
     check(not silent, "written and not named: %s" % silent)
-    check("runs on your machine" in r.err, "the summary does not say it: %s" % r)
+    check("runs on your machine" in r.err + p.left, "the summary does not say it: %s" % r)
     check(not any("node_modules" in t for t in told), "named: %s" % told)
 
 
@@ -189,12 +191,17 @@ def repository_made(p):
     check(not os.path.exists(marker), "the user's git status ran the command's program: %s" % r)
     for d in ("plain", "deep/er/src", "deep/er/clone"):
         check(os.path.isdir(p.path(d, ".git")), "%s is only what git init makes, and gone: %s" % (d, r))
-    told = {x["path"]: x for x in receipt["files"]["runs_on_host"] if x["state"] == "quarantined"}
+    told = {x["path"]: x for x in p.runs_on_host(receipt) if x["state"] == "quarantined"}
     for kind, d in dirs.items():
         want = p.path(d, "HEAD" if kind == "bare" else ".git")
         check(want in told, "%s is not told: %s" % (want, sorted(told)))
         check(os.path.lexists(told[want]["moved_to"]), "moved to nowhere: %s" % told[want])
-    check("quarantined" in r.err, "the summary does not say it: %s" % r)
+    moved = [x["moved_to"] for x in told.values()]
+    again = [t for t in told if any(t.startswith(m + "/") for m in moved)]
+    check(not again, "put away again: %s" % again)
+    for x in told.values():
+        check(not os.path.exists(os.path.join(x["moved_to"], "HEAD")), "Git still takes it for a repository: %s" % x)
+    check("quarantined" in r.err + p.left, "the summary does not say it: %s" % r)
     for kind, d in dirs.items():
         control = os.path.join(p.outside, kind)
         p.plain("/bin/sh", "-c", GIT + EVIL[kind].format(d=control, m=marker))
@@ -211,10 +218,6 @@ def repository_untouched(p):
     for d in ("own", "sub/own"):
         p.plain("git", "init", "-q", p.path(d))
         p.plain("git", "-C", p.path(d), "config", "alias.x", "!true")
-    coarse = 5  # CLOCK_REALTIME_COARSE: file times are as fine as this clock
-    tick = time.clock_gettime(coarse)
-    while time.clock_gettime(coarse) == tick:
-        pass
     r = p.run("--direct", *SH, "for d in own sub/own; do cd $d; echo x > file; git add file; git -c user.name=x "
               "-c user.email=x commit -qm x; git checkout -qb other; git gc -q; cd \"$OLDPWD\"; done")
     for d in ("own", "sub/own"):
@@ -264,8 +267,7 @@ def beyond_watchers(p):
             p.user.own(os.path.join(where, "d%d" % i))
         last = os.path.join(where, os.listdir(where)[-1])
         for croft in (False, True):
-            script = "ln -sfn '%s' /tmp/x%d && cd /tmp/x%d && %s && rm -f /tmp/x%d" % (last, os.getpid(), os.getpid(), make,
-                                                                               os.getpid())
+            script = "l=${TMPDIR:-/tmp}/x%d; ln -sfn '%s' $l && cd $l && { %s; rm -f $l; }" % (os.getpid(), last, make)
             r = p.run(*mode, *SH, script) if croft else p.plain("/bin/sh", "-c", script)
             if os.path.exists(marker):
                 os.unlink(marker)

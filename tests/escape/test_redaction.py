@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# session
 # timeout: 600
 """L7: a secret that a command has is in nothing that croft writes down, wherever the command puts it."""
 import base64
@@ -230,6 +231,69 @@ def cut(p):
         check(not left, "a piece is kept: %s" % left[:3])
         # The control: the rest is there, and what is not there is counted.
         check(t.count(b".") > 262000 and re.search(rb"\n\[croft: 1\d\d\d bytes left out\]\n", t), "cut elsewhere: %r" % t[262000:263300])
+
+
+def said(repo, script, *options, rc=0, env=None):
+    """What a command of the session says."""
+    return repo.croft("exec", "-q", *options, repo.name, "--", "/bin/sh", "-c", script, rc=rc, env=env or {}).out
+
+
+@probe("L7-session")
+def session(p):
+    """What a command is given that joins a session: in an option, and in a variable that has another value by then."""
+    repo = place(p)
+    own, passed, shown = ["tok-%s" % os.urandom(20).hex() for _ in range(2)] + ["shown-%s" % os.urandom(12).hex()]
+    receipt = os.path.join(p.dir, "receipt.json")
+    repo.croft("up", "-q", *WANT, repo.name)
+    for name, value in (("PLAIN", shown), ("MY_TOKEN", own)):
+        said(repo, spread(name), "--env", "%s=%s" % (name, value), "--json", receipt, "--label", value)
+        check(value in said(repo, "echo got $%s" % name, "--env", "%s=%s" % (name, value)), "%s does not arrive" % name)
+    said(repo, spread("API_TOKEN"), env={"API_TOKEN": passed})
+    # A value that was given once stays hidden, whoever has it then.
+    for value in (shown, own, passed):
+        repo.croft("exec", "-q", repo.name, "--", "/bin/sh", "-c", "echo again $0", value)
+    live = {n: t for n, t in in_state(repo).items() if "/journal/" in n}
+    repo.croft("down", "-q", repo.name)
+    kept = everything(repo)
+    with open(receipt, "rb") as f:
+        kept["--json"] = f.read()
+    for name in ("outputs", "receipts.jsonl", "network.jsonl", "payload 0", ".net.jsonl"):
+        check(any(shown.encode() in t for n, t in kept.items() if n.endswith(name)), "the control is not in %s: %s" % (name, sorted(kept)))
+    check(any(b"again [redacted:value]" in t for t in kept.values()), "nothing was taken out")
+    for value in (own, passed, p.env["API_TOKEN"]):
+        hidden(kept, value, "kept")
+        hidden(live, value, "in the journal")
+    repo.croft("evidence", "verify", repo.name)
+
+
+@probe("L7-session-variables")
+def session_variables(p):
+    """A command that joins a session is given no more than a single run: croft's own variables and placeholders win."""
+    repo = place(p)
+    real, other = ["key-%s" % os.urandom(20).hex() for _ in range(2)]
+    p.env["FAKE_API_KEY"] = real
+    want = ("--secret", "FAKE_API_KEY@example.com", "--allow-host", "example.com")
+    script = "echo $FAKE_API_KEY; echo $HOME; echo $CROFT_RUN; echo $http_proxy; echo $EDITOR"
+    evil = [w for v in ("FAKE_API_KEY=" + other, "HOME=/evil", "CROFT_RUN=evil", "EDITOR=mine") for w in ("--env", v)]
+    single = repo.p.run("--discard", *want, *evil, "--", "/bin/sh", "-c", script).out.split("\n")
+    repo.croft("up", "-q", *want, repo.name)
+    plain = said(repo, script).split("\n")
+    joined = said(repo, script, *evil, "--env", "http_proxy=http://evil").split("\n")
+    for out in (single, plain, joined):
+        check(out[0] and real not in out[0] and other not in out[0], "no placeholder: %s" % out)
+    # Where the sandbox has a network of its own there is no proxy to override.
+    check(joined[:2] == plain[:2] and joined[3] == (plain[3] or "http://evil"), "overridden: %s %s" % (plain, joined))
+    check(joined[2] not in ("evil", plain[2]) and len(joined[2]) == len(plain[2]), "CROFT_RUN: %s" % joined)
+    check(joined[4] == "mine" and single[4] == "mine", "the control is not set: %s" % joined)
+    # What a session hides has a maximum; beyond it a command is refused, not recorded in clear.
+    many = [[w for i in range(9) for w in ("--env", "S%d_TOKEN=%s" % (i, os.urandom(30000).hex()))] for _ in range(2)]
+    said(repo, "true", *many[0])
+    said(repo, "true", *many[0])
+    r = repo.croft("exec", "-q", *many[1], repo.name, "--", "true", rc=(125, 126))
+    check("out of its record" in r.err and "_TOKEN" in r.err, "refused otherwise: %s" % r)
+    said(repo, "true")
+    repo.croft("down", "-q", repo.name)
+    hidden(everything(repo), other, "kept")
 
 
 if __name__ == "__main__":

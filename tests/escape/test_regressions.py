@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # check
+# session
 """Ways out that were found by looking for them: each stays closed."""
 import os
 import stat
@@ -89,6 +90,18 @@ def receipt_forged(p):
     check(not os.path.exists(os.path.join(p.outside, "r.json")), "followed a planted directory link: %s" % r)
     p.plain("/bin/sh", "-c", attack)
     check(p.read("r.json") == "FORGED\n", "the control does not escape")
+
+
+@harness.case("F7-receipt-in-granted-tree")
+def receipt_in_granted(p):
+    """A link in a tree that sandboxes write leads no receipt elsewhere; where they do not write the user's links are followed."""
+    link = os.path.join(p.outside, "dir")
+    os.symlink(p.home, link)
+    p.user.own(link)
+    for words, want in ((("--write", p.outside), False), ((), True)):
+        r = p.run("-q", "--direct", *words, "--json", link + "/r.json", "--", "true")
+        check(os.path.exists(os.path.join(p.home, "r.json")) == want, "%s: %s" % (words, r))
+        check(r.rc == (0 if want else 126), r)
 
 
 @harness.case("K11-denied-program")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# session
 """F19: the host replaces what is denied or read-only while the command runs."""
 import os
 import select
@@ -37,10 +38,12 @@ def drive(p, options, attack, change, rounds=400, ends=False):
 
 def replace(p, path, fill):
     """As the user's own tools do it: the old one goes, a new one of that name is made."""
+    made = os.path.join(p.dir, "made")
+    os.mkdir(made)
+    p.user.own(made)
+    p.write(os.path.join(made, fill), p.token + "\n")
     os.rename(path, path + ".old")
-    os.mkdir(path)
-    p.user.own(path)
-    p.write(os.path.join(path, fill), p.token + "\n")
+    os.rename(made, path)  # whole, since croft may put it away at once
 
 
 def said(p, r, receipt, path):
@@ -64,7 +67,7 @@ def git_replaced(p):
         said(p, r, receipt, git)
     else:
         check(r.rc == 0, r)
-    check(p.plain("/bin/sh", "-c", "echo evil > .git/hooks/evil").rc == 0, "the control does not write")
+    check(p.plain("/bin/sh", "-c", "mkdir -p .git/hooks; echo evil > .git/hooks/evil").rc == 0, "the control does not write")
 
 
 @harness.case("F19-denied-directory-replaced")

@@ -77,6 +77,14 @@ def gits(p):
     return found
 
 
+def listed(directory):
+    """Names in a directory; none when its process has ended meanwhile."""
+    try:
+        return os.listdir(directory)
+    except OSError:
+        return []
+
+
 def replace(p, name, kind):
     """Put something else there. Returns where the file is now, or None when there was none."""
     path, aside = p.path(name), None
@@ -145,7 +153,7 @@ def blocked(p):
         control.communicate()
     child = p.popen([harness.croft, "new", "-q", "--tier", p.tier, "--dirty", "e"])
     end = time.monotonic() + harness.WAIT_S
-    while not gits(p) or not any("dir" in os.listdir("/proc/%d/cwd/" % g) for g in gits(p)):
+    while not any("dir" in listed("/proc/%d/cwd/" % g) for g in gits(p)):
         check(child.poll() is None and time.monotonic() < end, "no git is running")
     return repo, child, harness.pidfds(gits(p))
 

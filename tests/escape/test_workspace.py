@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# session
 # timeout: 600
 """F15 to F18 and L5 for staged work: what is handed back, what is destroyed, who shares it, full disks, odd files.
 
@@ -17,6 +18,12 @@ import subprocess
 import harness
 from harness import Skip, check
 
+harness.ENVS_UP = harness.IN_SESSION
+harness.alone("is about the evidence of single runs; a session has other records: cli/session_beside", "F18-output", "F18-sparse",
+              "L7-everywhere", "L7-interrupted", "L7-cut", "L2-forged-inside")
+harness.alone("is about an environment in which nothing runs", "F17-environments")
+harness.alone("a session that ends on a full disk has no end in the ledger until there is room", "F18-full-disk")
+harness.alone("the boundary of a session stays as it was when it came up", "G14-approval")
 STAGED = ("namespace",)
 MINE = "# mine\n"
 
@@ -100,12 +107,18 @@ class Repo:
 
     def same_git(self, before, what):
         """The host's .git is, byte for byte, what it was: evidence and its objects aside."""
+        self.quiet()
         after = self.git_state()
         evidence = {line[:40] for line in
                     self.git("rev-list", "--objects", "--glob=refs/croft/*").splitlines()}
         bad = [k for k in differences(before, after)
                if not (k.startswith("objects/") and k not in before and k[8:].replace("/", "") in evidence)]
         check(not bad, "%s changed the host's .git: %s" % (what, bad[:10]))
+
+    def quiet(self):
+        """No session writes evidence into the repository while it is looked at."""
+        if self.p.beside:
+            self.p.beside.end_all()
 
     def tripped(self):
         """Did the canary go off? It is reset."""

@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "ledger/dsse.h"
-#include "ledger/loose.h"
-#include "ledger/redact.h"
-#include "ledger/statement.h"
+#include "ledger/chain/dsse.h"
+#include "ledger/chain/loose.h"
+#include "ledger/redact/redact.h"
+#include "ledger/chain/statement.h"
 #include "must.h"
 
 static void envelope(const uint8_t *data, size_t size)

@@ -16,10 +16,10 @@
 
 #include "base/cleanup.h"
 #include "base/json.h"
-#include "ledger/dsse.h"
-#include "ledger/entry.h"
-#include "ledger/loose.h"
-#include "ledger/statement.h"
+#include "ledger/chain/dsse.h"
+#include "ledger/chain/entry.h"
+#include "ledger/chain/loose.h"
+#include "ledger/chain/statement.h"
 #include "place.h"
 
 #define CHANGE_LEN 4u

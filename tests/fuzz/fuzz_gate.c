@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "ledger/gate.h"
+#include "evidence/gate_rules.h"
 #include "must.h"
 #include "policy/policy.h"
 

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "core/hunks.h"
+#include "review/hunks.h"
 #include "must.h"
 
 #define TEXT_MAX (16u << 20)

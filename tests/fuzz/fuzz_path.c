@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 #include "must.h"
-#include "policy/internal.h"
+#include "policy/policy_impl.h"
 
 static const struct policy_context ctxs[] = {{.home = "/home/u", .workspace = "/home/u/w"},
 	{.home = "/h*", .workspace = "/w[a]\\?/x"}, {.home = "/", .workspace = "/"}};

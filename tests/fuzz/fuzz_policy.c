@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 #include "must.h"
-#include "policy/internal.h"
+#include "policy/policy_impl.h"
 
 static const struct policy_context ctx = {.home = "/home/u", .workspace = "/home/u/w"};
 

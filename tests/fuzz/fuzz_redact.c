@@ -13,7 +13,7 @@
 
 #include "base/base64.h"
 #include "base/cleanup.h"
-#include "ledger/redact.h"
+#include "ledger/redact/redact.h"
 #include "must.h"
 
 #define HEAD_LEN 11u

@@ -22,7 +22,7 @@
 
 #define FILE_MAX_B (1u << 20)
 #define HEAD_LEN 3u
-#define MAGIC "croftst1"
+#define MAGIC "croftst2"
 #define CONTEXT "tree"
 
 /* The entries, with what must be before them. */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/terminal.h"
+#include "session/stdio/terminal.h"
 
 #define INPUT_MAX 65536
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# session
 # serial
 """Connections against the gateway: addresses that stand for nothing, odd sockets, floods, and policy in between."""
 import contextlib
@@ -49,7 +50,7 @@ def running(p, policy, code, *words):
     try:
         line = child.stdout.readline()
         check(line == b"ready\n", "%r %r" % (line, child.stderr.read() if not line else b""))
-        found = [pid for pid in harness.descendants(child.pid)
+        found = [pid for pid in harness.descendants(p.supervisor(child))
                  if harness.command_line(pid).split(b"\0")[0].endswith(b"croft-gateway") and b"--keeper" not in harness.command_line(pid)]
         check(len(found) == 1, "gateways: %s" % found)
         yield child, found[0]

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# session
 # once
 # serial
 """HTTP as it should not be spoken (N13, N15, N17 to N23, N29), and as it should."""
@@ -53,7 +54,8 @@ def methods_and_bodies(p):
     check(found[5]["responses"][0]["body_n"] == found[6]["responses"][0]["body_n"] == 3000000, "bytes are missing")
     seen = {e["target"]: e for e in p.world.requests("raw")}
     check(seen["/a"]["body"] == body[:65536] and seen["/c"]["body"] == "hello", "a body was changed")
-    check(p.network()["down_b"] > 6000000 and p.network()["up_b"] > 100000, p.network())
+    net = p.counted()
+    check(not net or (net["down_b"] > 6000000 and net["up_b"] > 100000), net)
 
 
 @case("P21-keep-alive", tiers=BOTH)
@@ -64,7 +66,8 @@ def keep_alive(p):
                                         https("raw.example.com", "".join(pieces), responses=20)])
     for f in found:
         check([json.loads(r["body"])["target"] for r in f["responses"]] == ["/%d" % i for i in range(20)], f)
-    check(p.network()["requests"] == 40, p.network())
+    net = p.counted()
+    check(not net or net["requests"] == 40, net)
 
 
 @case("P22-http2")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# session
 # serial
 """The gateway's life: killed, starved, slow and many (N27), revoked (N28), asked, published, gone without a trace."""
 import contextlib
@@ -16,76 +17,7 @@ import place  # first: it finds the harness
 import harness
 import sites
 from place import BOTH, PYTHON, Skip, case, check, closed, get, https, statuses
-
-RAW = {"host": "raw.example.com", "ports": [80, 443]}
-TCP = {"host": "tcp.example.com", "ports": [7777, 8083, 8084, 8085], "mode": "tcp"}
-
-
-def echo(text="ping", host="tcp.example.com", port=7777, **more):
-    return {"do": "tcp", "host": host, "port": port, "send": [text], "want": len(text), "wait": 10, **more}
-
-
-class Session:
-    """A sandbox whose probe waits between steps, so that the test can act meanwhile."""
-
-    def __init__(self, p, policy, steps, options=()):
-        self.p, self.steps = p, steps
-        apart = [x for s in steps for x in (s, {"do": "wait"})]
-        self.child = p.start(policy, *p.steps(apart), stdin=subprocess.PIPE, options=options)
-
-    def __enter__(self):
-        return self
-
-    def finding(self):
-        line = self.child.stdout.readline()
-        if not line:
-            raise harness.Fail("ended: %s" % self.child.stderr.read().decode("utf-8", "replace")[-800:])
-        return json.loads(line)
-
-    def go_on(self):
-        self.child.stdin.write(b"\n")
-        self.child.stdin.flush()
-        self.child.stdout.readline()
-
-    def gateways(self, keeper=False):
-        found = []
-        for pid in harness.descendants(self.child.pid):
-            words = harness.command_line(pid).split(b"\0")
-            if words[0].endswith(b"croft-gateway") and (b"--keeper" in words) == keeper:
-                found.append(pid)
-        return found
-
-    def gateway(self):
-        found = self.gateways()
-        check(len(found) == 1, "gateways: %s" % found)
-        return found[0]
-
-    def __exit__(self, *_):
-        with contextlib.suppress(OSError):
-            self.child.stdin.close()
-        try:
-            self.child.wait(harness.WAIT_S)
-        except subprocess.TimeoutExpired:
-            self.child.kill()
-            self.child.wait()
-            raise harness.Fail("does not end") from None
-        finally:
-            self.child.stdout.close()
-            self.err = self.child.stderr.read().decode("utf-8", "replace")
-            self.child.stderr.close()
-
-
-def wait_for(what, text, timeout=harness.WAIT_S):
-    """Until what() is true. For events that another process makes and nobody announces."""
-    end = time.monotonic() + timeout
-    while True:
-        value = what()
-        if value:
-            return value
-        if time.monotonic() > end:
-            raise harness.Fail("waited in vain: " + text)
-        threading.Event().wait(0.02)
-
+from running import RAW, TCP, Session, echo, live, pending, wait_for
 
 # ---- death ----
 
@@ -128,10 +60,11 @@ def supervisor_killed(p):
     """K12 for the gateway: nobody who serves a sandbox outlives its supervisor."""
     with Session(p, {"allow": [TCP]}, [echo(), {"do": "wait"}]) as s:
         s.finding()
-        everyone = [q for q in harness.descendants(s.child.pid) if q != s.child.pid]
+        supervisor = p.supervisor(s.child)
+        everyone = [q for q in harness.descendants(supervisor) if q != supervisor]
         check(any(b"croft-gateway" in harness.command_line(q) for q in everyone), "no gateway")
         gone = harness.pidfds(everyone)
-        s.child.kill()
+        os.kill(supervisor, signal.SIGKILL)
         left = harness.wait_gone(gone)
         check(not left, "left: %s" % [(q, harness.command_line(q)) for q in left])
 
@@ -229,7 +162,7 @@ def backpressure(p):
     child = p.start({"allow": [TCP]}, PYTHON, "-c", code, stdin=subprocess.PIPE)
     try:
         check(child.stdout.readline() == b"ready\n", "no stream")
-        pid = [q for q in harness.descendants(child.pid) if harness.command_line(q).split(b"\0")[0].endswith(b"croft-gateway")][0]
+        pid = [q for q in harness.descendants(p.supervisor(child)) if harness.command_line(q).split(b"\0")[0].endswith(b"croft-gateway")][0]
         peak = []
         for _ in range(40):
             with open("/proc/%d/status" % pid, encoding="ascii") as f:
@@ -258,13 +191,6 @@ def half_closed(p):
 
 # ---- decisions while it runs ----
 
-def live(p):
-    """Ids of this user's running sandboxes."""
-    with contextlib.suppress(OSError):
-        return os.listdir(os.path.join(p.env["XDG_STATE_HOME"], "croft", "live"))
-    return []
-
-
 @case("N28-revoke")
 def revoke(p):
     """A new policy holds at once: what it does not allow is cut, what it allows goes on."""
@@ -285,17 +211,6 @@ def revoke(p):
     finally:
         child.kill() if child.poll() is None else None
         child.wait()
-
-
-def pending(p):
-    r = p.croft("pending", "--json")
-    if r.rc:
-        r = p.croft("pending")
-    with contextlib.suppress(ValueError):
-        rows = json.loads(r.out)
-        rows = rows.get("pending", []) if isinstance(rows, dict) else rows
-        return [str(row["id"]) for row in rows]
-    return [line.split()[0] for line in r.out.splitlines() if line and line[0].isalnum() and any(c.isdigit() for c in line.split()[0])]
 
 
 @case("ask-and-answer", tiers=BOTH)
@@ -332,7 +247,8 @@ def ask_times_out(p):
 # ---- ports ----
 
 SERVE = ("import socket,sys\ns=socket.create_server(('0.0.0.0',8000));print('ready',flush=True)\n"
-         "c,_=s.accept();d=c.recv(100);c.sendall(b'inside '+d);c.close();sys.stdin.readline()\n")
+         "while True:\n c,_=s.accept();d=c.recv(100)\n if d!=b'hello': continue\n"
+         " c.sendall(b'inside '+d);c.close();sys.stdin.readline();break\n")
 
 
 def free_port():
@@ -399,9 +315,14 @@ def listening():
 
 
 def ours():
-    """Processes of croft that we started, or that nobody waits for; not those of another suite."""
-    return {q for q in os.listdir("/proc") if q.isdigit() and not harness.somebody_elses(int(q))
-            and b"croft" in os.path.basename(harness.command_line(int(q)).split(b"\0")[0])}
+    """Processes of our own copy of croft, which no other suite has; gateways that we started, or that nobody waits for."""
+    copy = os.path.dirname(os.path.abspath(harness.croft)).encode() + b"/"
+    lines = {q: harness.command_line(int(q)) for q in os.listdir("/proc") if q.isdigit()}
+    return {q for q, line in lines.items() if line.startswith(copy) or
+            (line.startswith(b"croft-gateway") and not harness.somebody_elses(int(q)))}
+
+
+harness.alone("the socket of a session that was killed stays until the next command", "R8-nothing-left")
 
 
 @case("R8-nothing-left", tiers=BOTH)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# session
 # serial
 """What comes back tells nothing about a secret: neither when nor where from (S8, S9)."""
 import json

@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Parts of bodies from a host with a secret (S3): Range works, and no part shows what the whole would not."""
+import base64
+import hashlib
+
 import place  # first: it finds the harness
 from place import PYTHON, Skip, case, check, get, https
 
@@ -17,8 +20,8 @@ os.execv(sys.executable, [sys.executable, "probe.py", "filled.json"])
 '''
 
 
-def ranges(p, *wanted, more=()):
-    """What each Range gives: (status, content-range, body)."""
+def ranges(p, *wanted, more=(), heads=False):
+    """What each Range gives: (status, content-range, body), and all headers."""
     r = p.croft("secret", "set", "TOKEN", stdin=VALUE)
     if r.rc:
         raise Skip("no secrets here: %s" % r.err)
@@ -29,7 +32,7 @@ def ranges(p, *wanted, more=()):
     r, _ = p.croft_run(policy, PYTHON, "fill.py", p.steps(steps)[2])
     check(VALUE not in r.out + r.err, "the value came back")
     found = [f["responses"][0] for f in p.parse(r, steps)]
-    return [(f["status"], dict(f["headers"]).get("content-range"), f["body"]) for f in found]
+    return [(f["status"], dict(f["headers"]).get("content-range"), f["body"], *([dict(f["headers"])] * heads)) for f in found]
 
 
 @case("S3-ranges")
@@ -71,6 +74,29 @@ def cut_short(p):
         check(status == 502 and VALUE[:7] not in body and VALUE[-6:] not in body, (wanted, status, body[-200:]))
         sent = dict((k.lower(), v) for k, v in p.world.requests("raw")[0]["headers"])
         check(sent["x-ms-range"] == other, sent)
+
+
+@case("S3-range-digests")
+def digests(p):
+    """Where a part that is asked for ends within the value, a digest of that part would tell the value byte by byte."""
+    found = ranges(p, *("bytes=0-%d" % (PAD - MARGIN + i) for i in range(6)), heads=True)
+    known = ""
+    for i, (status, _, body, head) in enumerate(found):
+        check(status == 206 and body == "x" * (PAD - MARGIN + 1 + i), (status, len(body)))
+        for guess in "ghp_0123456789abcdef":
+            part = ("x" * PAD + known + guess).encode()
+            made = {"content-digest": "sha-256=:%s:" % base64.b64encode(hashlib.sha256(part).digest()).decode(),
+                    "content-md5": base64.b64encode(hashlib.md5(part).digest()).decode()}
+            if [n for n in made if head.get(n) == made[n]]:
+                known += guess
+                break
+    check(known == "", "the beginning of the value was found: %s" % known)
+    check(all(h.get("x-fixed") == "yes" for *_, h in found), "other headers are gone, too: %s" % found[0][3])
+    # The control: the server sends them.
+    status, _, _, head = ranges(p, "bytes=0-9", heads=True)[0]
+    check(status == 206 and not [n for n in head if "digest" in n or "md5" in n], head)
+    plain = p.control([https("raw.example.com", get("/file/10", headers=["Range: bytes=0-9"]))])[0]["responses"][0]
+    check("content-digest" in dict(plain["headers"]), plain)
 
 
 @case("S3-range-fields")

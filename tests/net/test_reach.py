@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# session
 # serial
 """What can be reached: names, addresses, resolvers and protocols (N1 to N12, N14, N16, N24 to N26)."""
 import json
@@ -57,9 +58,10 @@ def allowed_https(p):
     net = receipt["network"]
     check(net["gateway"] == "served", net)
     check(net["mode"] == ("transparent" if p.tier == "namespace" else "proxy"), net)
-    check(net["connections"] >= 1 and net["requests"] >= 1 and net["down_b"] > 0, net)
-    mine = [h for h in net["hosts"] if h["host"] == "www.example.com"]
-    check(mine and mine[0]["port"] == 443 and mine[0]["requests"] == 1 and mine[0]["mode"] == "http", net)
+    if p.counted():
+        check(net["connections"] >= 1 and net["requests"] >= 1 and net["down_b"] > 0, net)
+        mine = [h for h in net["hosts"] if h["host"] == "www.example.com"]
+        check(mine and mine[0]["port"] == 443 and mine[0]["requests"] == 1 and mine[0]["mode"] == "http", net)
     check(not p.denied().all, p.denied())
     r = p.plain(*CURL, "https://www.example.com/hello")
     check(r.out == "hello\n", "the control does not reach: %s" % r)
@@ -77,6 +79,9 @@ def command_line(p):
     check(r.rc != 0 or "denied by croft" in r.out, "another port was allowed: %s" % r)
     r, _ = p.croft_run(extra, *CURL, "https://raw.example.com/", options=["--allow-host", "www.example.com"])
     check(r.rc != 0 or "denied by croft" in r.out, "another host was allowed: %s" % r)
+
+
+harness.alone("its neighbour needs the gateway", "P3-not-needed")
 
 
 @case("P3-not-needed", tiers=BOTH)
@@ -116,7 +121,8 @@ def tls_splice(p):
     check("200" in found[0].get("data", ""), found)
     seen = p.world.opened("raw")
     check(seen and seen[0]["sni"] == "raw.example.com", seen)
-    check(p.network()["hosts"][0]["mode"] == "tls", p.network())
+    net = p.counted()
+    check(not net or net["hosts"][0]["mode"] == "tls", net)
 
 
 @case("P7-intercepted")
@@ -252,7 +258,8 @@ def own_loopback(p):
     nobody_reached(p, "host")
     check(sum(not closed(f) for f in p.control(steps)) >= 6, "the control does not reach")
     listen = ("import socket,threading\ns=socket.create_server(('127.0.0.1',8099))\n"
-              "t=threading.Thread(target=lambda:s.accept()[0].sendall(b'mine'));t.start()\n"
+              "def serve():\n while True: s.accept()[0].sendall(b'mine')\n"
+              "threading.Thread(target=serve,daemon=True).start()\n"
               "print(socket.create_connection(('127.0.0.1',8099)).recv(4).decode())")
     r, _ = p.croft_run({"allow": [RAW]}, place.PYTHON, "-c", listen)
     check(r.out == "mine\n", "loopback inside does not work: %s" % r)

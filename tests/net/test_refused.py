@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# session: user
 """What a client meets at a host that is refused (N32): an answer it gives up on, at once, and never another host's."""
+import resource
 import time
 
 import place  # first: it finds the harness
@@ -10,6 +12,7 @@ from place import BOTH, NAMESPACE, PYTHON, case, check, closed, get, https, need
 RAW = {"host": "raw.example.com", "ports": [80, 443]}
 TCP = {"host": "tcp.example.com", "ports": [7777], "mode": "tcp"}
 NAME = "evil.example.net"
+SPINS_S = 5  # of processor time; npm needs 0.3
 GIVES_UP_S = 20  # generous: a client that retries needs 7 s (apt), 8 s (pip), 11 s (cargo), 71 s (npm) on an idle machine
 APT = ("d=$PWD/apt; mkdir -p $d/lists/partial $d/cache/archives/partial; : > $d/status; echo 'deb %s://evil.example.net/ x main' > $d/list; "
        "apt-get -o Dir::State=$d -o Dir::State::status=$d/status -o Dir::Cache=$d/cache -o Dir::Etc::SourceList=$d/list "
@@ -26,6 +29,9 @@ CLIENTS = {
     "node": ("node -e 'fetch(\"https://evil.example.net/\").then(r => console.log(r.status), e => console.log(e.cause))'", "403"),
     "bun": ("bun -e 'fetch(\"https://evil.example.net/\").then(r => console.log(r.status), e => console.log(e.code))'", "403"),
 }
+# With a proxy: what says less. A client that uses none is refused its own lookup, of which no name is known.
+IN_PROCESS_TIER = {"curl": "response 403", "node": "code:", "bun": "ERR_PROXY_TUNNEL"}
+UNTOLD = ("node",)
 
 
 def client(name, tier="namespace"):
@@ -33,21 +39,25 @@ def client(name, tier="namespace"):
     def gives_up(p):
         need_program(name if name != "pip" else "pip3")
         script, want = CLIENTS[name]
-        began = time.monotonic()
+        want = IN_PROCESS_TIER.get(name, want) if tier == "process" else want
+        before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
         r, _ = p.croft_run({"allow": [RAW]}, "/bin/sh", "-c", script)
         took = time.monotonic() - began
         check(want in r.out, "%s, not %s" % (r, want))
         check(took < GIVES_UP_S, "it took %.1f s" % took)
-        check(p.denied().about(host=NAME), "not told: %s" % p.denied())
+        if tier != "process" or name not in UNTOLD:
+            check(p.denied().about(host=NAME), "not told: %s" % p.denied())
         check(not p.world.events("evil"), p.world.events("evil"))
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
         check(not [q for q in p.world.queries() if "evil" in q], p.world.queries())
+        busy = usage.ru_utime + usage.ru_stime - before.ru_utime - before.ru_stime
+        check(busy < SPINS_S, "it spins: %.1f s of processor time" % busy)
+        return "%.1f s, %.1f s of processor time" % (took, busy)
 
 
 for each in CLIENTS:
     client(each)
-for each in ("curl", "git", "npm", "pip"):
-    if each != "curl":  # it says only "CONNECT tunnel failed, response 403"
-        client(each, "process")
+    client(each, "process")
 
 
 @case("N32-refusal", tiers=NAMESPACE)
@@ -67,7 +77,8 @@ def says_why(p):
         told = [d for d in p.denied().about(host=NAME) if d["port"] not in (22, 8080)]
         check(len(told) == 1 and told[0]["method"] == "DNS" and told[0]["allow_with"] == "--allow-host " + NAME, p.denied())
         check(len(p.denied().about(host=NAME, port=22)) == 1, p.denied())
-        check(p.network()["requests"] == 0 and not p.network()["hosts"], p.network())
+        net = p.counted()
+    check(not net or (net["requests"] == 0 and not net["hosts"]), net)
     check(not p.world.events("evil"), p.world.events("evil"))
     check(not p.world.queries(), p.world.queries())
     check(not any(map(turned_away, p.control(steps[:1]))), "the control does not reach")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# session: user
 # serial
 """Secrets: the command holds a placeholder, the value goes to one place only (S1 to S6, N30)."""
 import base64
@@ -86,7 +87,7 @@ def bound_secret(p):
     r, receipt = p.croft_run(bound(), "/bin/sh", "-c", "printf %s \"$TOKEN\"")
     check(r.out != VALUE and len(r.out) == len(VALUE) and r.out.startswith("croft"), r)
     again, _ = p.croft_run(bound(), "/bin/sh", "-c", "printf %s \"$TOKEN\"")
-    check(again.out != r.out, "the placeholder is the same in another run")
+    check(again.out == r.out, "the placeholder of this project changed from one run to the next")
     check(VALUE not in json.dumps(receipt), "the value is in the receipt")
 
 
@@ -110,6 +111,20 @@ def command_line(p):
     found = with_placeholder(p, {"allow": [HOST]}, [https(HOST, get("/api", HOST, headers=auth()))],
                              options=["--secret", "TOKEN@" + HOST])
     check(statuses(found[0]) == [200] and VALUE in seen_by(p), found)
+
+
+@case("S0-variable", tiers=BOTH)
+def variable(p):
+    """A key that is only in the caller's environment: put in for its host, and nowhere else to be seen."""
+    p.env["TOKEN"] = VALUE
+    found = with_placeholder(p, {"allow": [HOST]}, [https(HOST, get("/h", HOST, headers=["X-Key: @P@"]))],
+                             options=["--secret", "TOKEN@" + HOST + ":header=x-key"])
+    check(statuses(found[0]) == [200] and "x-key: " + VALUE in seen_by(p).lower().replace(VALUE.lower(), VALUE), seen_by(p))
+    r, receipt = p.croft_run({"allow": [HOST]}, "/bin/sh", "-c", "env; echo %s" % VALUE,
+                             options=["--secret", "TOKEN@" + HOST])
+    check("TOKEN=croft" in r.out and "TOKEN=" + VALUE not in r.out, r)
+    check(VALUE not in json.dumps(receipt), "the value is in the receipt")
+    check(not grep_tree(os.path.join(p.dir, "state"), VALUE.encode()), "the value was written down")
 
 
 @case("S1-elsewhere", tiers=BOTH)
@@ -217,7 +232,7 @@ def nowhere(p):
     try:
         line = child.stdout.readline().decode()
         check(line == "hits []\n", "found inside: %s %s" % (line, "" if line else child.stderr.read().decode()[-800:]))
-        for pid in harness.descendants(child.pid):
+        for pid in harness.descendants(p.supervisor(child)):
             for name in ("cmdline", "environ"):
                 try:
                     with open("/proc/%d/%s" % (pid, name), "rb") as f:
@@ -248,7 +263,7 @@ def killed(p):
                     stdin=subprocess.PIPE)
     try:
         check(child.stdout.readline() == b"ready\n", "no answer")
-        holders = [q for q in harness.descendants(child.pid) if b"croft-gateway" in harness.command_line(q)]
+        holders = [q for q in harness.descendants(p.supervisor(child)) if b"croft-gateway" in harness.command_line(q)]
         check(holders, "no gateway process")
         for pid in holders:
             with open("/proc/%d/limits" % pid, encoding="ascii") as f:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# session
 # serial
 """What the gateway suggests and asks about: patterns are literal, and a person sees the whole request (L9)."""
 import contextlib
@@ -51,7 +52,7 @@ def literal(p):
     want = 'network.allow: [{host: raw.example.com, methods: [GET], paths: ["/%2A%2A"]}]'
     check(refusal(found[0])["next"] == want, refusal(found[0]))
     denied = [d["allow_with"] for d in p.denied().all]
-    check(denied == [want], denied)
+    check(denied == [want], p.denied())
     # The suggestion, followed: it allows what was refused, and nothing else.
     rule = {"host": "raw.example.com", "methods": ["GET"], "paths": ["/%2A%2A"]}
     found = p.inside({"allow": [V1, rule]}, [https("raw.example.com", get(x)) for x in ("/**", "/other", "/a/b", "/")])

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# session
 """Request targets that servers read in different ways (N20): carried as they are where no path is judged, refused or read in
 one way where one is."""
 import place  # first: it finds the harness

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# session
 # serial
 """What honest clients need of the gateway: no delay of its own, half-closed connections, many lookups at once."""
 import json
@@ -67,7 +68,10 @@ def gone(p):
     found = p.inside({"allow": [RAW]}, steps)
     check(all(f["end"] in ("eof", "ECONNRESET") and not f["data"] for f in found[:2]), found)
     check(statuses(found[2]) == [200], found[2])
-    check([r["target"] for r in p.world.requests("raw")] == ["/whole"], p.world.requests("raw"))
+    # A body is passed on as it comes, so the head of a request that was cut off may have arrived: never all of it.
+    whole = [r["target"] for r in p.world.requests("raw")
+             if len(r["body"]) >= int(dict(r["headers"]).get("content-length", 0))]
+    check(whole == ["/whole"], p.world.requests("raw"))
 
 
 LOOKUPS = r'''

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,6 +138,26 @@ static int act_pause(int argc, char **argv)
 	for (;;)
 		pause();
 	return 0;
+}
+
+static int vfork_child(void *arg)
+{
+	(void)arg;
+	say("ready\n");
+	for (;;)
+		pause();
+	return 0;
+}
+
+/* Wait in vfork() for a child that does nothing; "vfork stranger": it has another parent. */
+static int act_vfork(int argc, char **argv)
+{
+	static char stack[65536];
+
+	(void)argv;
+	clone(vfork_child, stack + sizeof(stack),
+		CLONE_VM | CLONE_VFORK | SIGCHLD | (argc > 0 ? CLONE_PARENT : 0), NULL);
+	return 1;
 }
 
 /* Leave a process behind that has cut every tie, the way a server does; it says "ready" once it is. */
@@ -346,6 +367,7 @@ static const struct act {
 	{"sigwait", act_sigwait},
 	{"hold", act_hold},
 	{"pause", act_pause},
+	{"vfork", act_vfork},
 	{"daemon", act_daemon},
 	{"raw", act_raw},
 	{"sti", act_sti},

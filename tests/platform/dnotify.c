@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dnotify tells of names that come, go or are replaced, by one pending SIGIO (src/core/guard.h). */
+/* dnotify tells of names that come, go or are replaced, by one pending SIGIO (src/session/run/guard.h). */
 #include "platform.h"
 
 #include <fcntl.h>

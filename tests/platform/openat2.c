@@ -11,6 +11,19 @@ static int open2(int dir, const char *path, uint64_t flags, uint64_t resolve)
 	return (int)syscall(SYS_openat2, dir, path, &how, sizeof(how));
 }
 
+/* ".." in a lookup that may not leave: EAGAIN while anything on the machine is renamed or mounted. */
+static int open_beneath(int dir, const char *path)
+{
+	int fd = -1;
+
+	for (int i = 0; i < 1000; i++) {
+		fd = open2(dir, path, O_PATH, RESOLVE_BENEATH);
+		if (fd >= 0 || errno != EAGAIN)
+			break;
+	}
+	return fd;
+}
+
 static void need_openat2(void)
 {
 	if (open2(AT_FDCWD, "/", O_PATH, 0) < 0 && (errno == ENOSYS || errno == EPERM))
@@ -52,9 +65,9 @@ static void beneath(void)
 
 	need_openat2();
 	CLAIM_CHECK(dir >= 0);
-	CLAIM_CHECK(open2(dir, "../etc", O_PATH, RESOLVE_BENEATH) < 0 && errno == EXDEV);
-	CLAIM_CHECK(open2(dir, "/etc", O_PATH, RESOLVE_BENEATH) < 0 && errno == EXDEV);
-	CLAIM_CHECK(open2(dir, "lib/../lib", O_PATH, RESOLVE_BENEATH) >= 0);
+	CLAIM_CHECK(open_beneath(dir, "../etc") < 0 && errno == EXDEV);
+	CLAIM_CHECK(open_beneath(dir, "/etc") < 0 && errno == EXDEV);
+	CLAIM_CHECK(open_beneath(dir, "lib/../lib") >= 0);
 }
 
 static void unknown_flag(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Following a symlink of a tmpfs leaves a trace in its access time, also when what it leads to is
- * refused: see src/engine/namespace/trap.c.
+ * refused: see src/engine/box/trap.c.
  */
 #include <linux/capability.h>
 

@@ -29,7 +29,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "engine/broker.h"
+#include "engine/broker/broker.h"
 #include "engine/notice.h"
 #include "os/seccomp.h"
 #include "os/uapi.h"

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "core/review.h"
+#include "review/review.h"
 #include "git/program.h"
 #include "git/read.h"
 #include "os/tree.h"

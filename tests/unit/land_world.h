@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "core/land_impl.h"
+#include "land/land_impl.h"
 #include "os/path.h"
 #include "os/tree.h"
 #include "test.h"
@@ -108,8 +108,10 @@ static inline bool world_make(struct land_world *w, bool git)
 	n.workspace = w->work;
 	n.home = w->top;
 	n.state_dir = w->state;
-	if (env_create(&w->v, &n, &w->e) == 0)
+	if (env_create(&w->v, &n, &w->e) == 0 && (!git || w->v.kind != ENV_COPY))
 		return true;
+	if (!w->e.kind) /* what these tests write into layers would be staged nowhere */
+		test_skipped = "no overlay can be had here (in a chroot, say)";
 	printf("# %s\n", w->e.msg);
 	return false;
 }

@@ -12,8 +12,8 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "ledger/entry.h"
-#include "ledger/ledger.h"
+#include "ledger/chain/entry.h"
+#include "ledger/chain/ledger.h"
 #include "test.h"
 
 #define WORLD_ENV "0123456789abcdef"

@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
-#include "policy/net_internal.h"
+#include "policy/net/net_impl.h"
 
 static const struct policy_context ctx = {.home = "/home/u", .workspace = "/home/u/w"};
 static struct policy pol;

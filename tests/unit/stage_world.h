@@ -14,7 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "core/run.h"
+#include "session/run/run.h"
 #include "engine/engine.h"
 #include "os/path.h"
 #include "os/tree.h"
@@ -232,7 +232,7 @@ static inline void run_in(struct ran *ret, const char *script, const struct stag
 	run_request_in(ret, &q, script, s);
 }
 
-/* Is the tier to be had on this machine at all? */
+/* Does the tier work on this machine at all? */
 static inline bool can_stage(void)
 {
 	struct err e = ERR_INIT;

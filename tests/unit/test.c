@@ -39,13 +39,13 @@ int main(int argc, char **argv)
 		test_failed = false;
 		test_skipped = NULL;
 		t->run();
-		if (test_failed)
-			printf("not ok - %s\n", t->name);
-		else if (test_skipped)
+		if (test_skipped) /* also by what a check needed and could not have */
 			printf("skip - %s: %s\n", t->name, test_skipped);
+		else if (test_failed)
+			printf("not ok - %s\n", t->name);
 		else
 			printf("ok - %s\n", t->name);
-		failed += test_failed;
+		failed += test_failed && !test_skipped;
 	}
 	return failed ? 1 : 0;
 }

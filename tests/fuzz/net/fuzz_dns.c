@@ -12,8 +12,8 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "must.h"
-#include "net/dns.h"
-#include "net/flow.h"
+#include "net/dns/dns.h"
+#include "net/gateway/flow.h"
 
 #define HEADER_B 12u
 
@@ -24,7 +24,7 @@ static struct net_policy policy = {.rules = rules, .rules_n = ARRAY_SIZE(rules)}
 static struct generation gen = {.policy = &policy, .refs = 1};
 static struct gateway gw = {.gen = &gen};
 
-void journal_name_denied(struct gateway *g, const char *name)
+void netlog_name_denied(struct gateway *g, const char *name)
 {
 	MUST(name[0] && strlen(name) < DNS_TEXT_MAX);
 	for (const char *c = name; *c; c++)

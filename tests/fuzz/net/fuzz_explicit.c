@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/base64.h"
-#include "net/explicit.h"
-#include "net/peek.h"
-#include "net/proxy.h"
+#include "net/gateway/explicit.h"
+#include "net/io/peek.h"
+#include "net/reach/proxy.h"
 
 #define TOKEN "0123456789abcdef0123456789abcdef"
 

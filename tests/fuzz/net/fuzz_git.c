@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 #include "must.h"
-#include "net/git.h"
+#include "net/http/git.h"
 
 static int read_all(struct git_commands *g, const char *p, size_t n, size_t step, size_t *ret_used)
 {

@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "must.h"
-#include "net/hello.h"
+#include "net/tls/hello.h"
 
 #define PREFIXES 48u
 #define RECORD_HEADER_B 5u

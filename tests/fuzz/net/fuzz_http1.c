@@ -12,7 +12,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "must.h"
-#include "net/http1.h"
+#include "net/http/http1.h"
 
 static void check_fields(const struct http_fields *f)
 {

@@ -111,7 +111,8 @@ static size_t request_head(struct peer *p, const char *at, size_t n)
 {
 	const struct http_problem *problem = NULL;
 	struct http_request r;
-	int got = http1_request(&r, at, n, &problem);
+	int got = http1_request_as(&r,
+		net_target_form(world.gen.policy, world.flow.host, WORLD_PORT), at, n, &problem);
 
 	MUST(got >= 0);
 	if (got == 0)

@@ -10,10 +10,10 @@
 
 #include "base/cleanup.h"
 #include "must.h"
-#include "net/escape.h"
-#include "net/needles.h"
-#include "net/placeholder.h"
-#include "net/redact.h"
+#include "secret/escape.h"
+#include "secret/needles.h"
+#include "secret/placeholder.h"
+#include "net/keeper/scrub.h"
 
 #define TEXT_MAX (16u << 10)
 
@@ -98,28 +98,28 @@ static void check_placeholder(const struct buf *b, unsigned cut)
 }
 
 /* In pieces whose lengths follow from cut; 0: whole. */
-static size_t redact_all(struct redact *r, const struct buf *b, unsigned cut, struct buf *out)
+static size_t redact_all(struct scrub *r, const struct buf *b, unsigned cut, struct buf *out)
 {
 	size_t replaced = 0;
 
 	for (size_t at = 0; at < b->len;) {
 		size_t piece = MIN_OF(b->len - at, cut ? (size_t)(cut % 97 + 1) : b->len);
 
-		replaced += redact_feed(r, b->data + at, piece, false, out);
+		replaced += scrub_feed(r, b->data + at, piece, false, out);
 		at += piece;
 		cut = cut ? cut * 1103515245u + 12345u : 0;
 	}
-	replaced += redact_feed(r, "", 0, true, out);
+	replaced += scrub_feed(r, "", 0, true, out);
 	return replaced;
 }
 
 static void check_redact(const struct buf *b, unsigned cut, size_t which_value)
 {
 	static struct needles *all_needles[ARRAY_SIZE(values)];
-	static struct redact
+	static struct scrub
 		*redacts[ARRAY_SIZE(values)]; /* each serves one stream after the other */
 	struct needles *needles;
-	struct redact *r;
+	struct scrub *r;
 	cleanup_buf struct buf out = BUF_INIT(2 * TEXT_MAX), whole = BUF_INIT(2 * TEXT_MAX);
 	struct needle_hit hit;
 	size_t replaced;
@@ -127,12 +127,12 @@ static void check_redact(const struct buf *b, unsigned cut, size_t which_value)
 	if (!redacts[which_value]) {
 		const char *const *v = &values[which_value];
 		size_t len = strlen(*v);
-		struct redactor *d;
+		struct scrubber *d;
 
 		all_needles[which_value] = needles_new(v, &len, 1, SIZE_MAX);
-		d = redactor_new();
-		MUST(d && redactor_add(d, *v, len));
-		redacts[which_value] = redact_new(d);
+		d = scrubber_new();
+		MUST(d && scrubber_add(d, *v, len));
+		redacts[which_value] = scrub_new(d);
 	}
 	needles = all_needles[which_value];
 	r = redacts[which_value];

@@ -11,8 +11,8 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "must.h"
-#include "net/git.h"
-#include "net/request.h"
+#include "net/http/git.h"
+#include "net/http/request.h"
 
 static int hex(char c)
 {

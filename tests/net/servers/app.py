@@ -123,7 +123,10 @@ def ranged(data, wanted):
     b = min(int(last), len(data) - 1) if first and last else len(data) - 1
     if a > b:
         return answer(416, b"", extra=["Content-Range: bytes */%d" % len(data)])
-    return answer(206, data[a:b + 1], extra=["Content-Range: bytes %d-%d/%d" % (a, b, len(data))])
+    part = data[a:b + 1]
+    return answer(206, part, extra=["Content-Range: bytes %d-%d/%d" % (a, b, len(data)), "X-Fixed: yes",
+        "Content-Digest: sha-256=:%s:" % base64.b64encode(hashlib.sha256(part).digest()).decode(),  # RFC 9530
+        "Content-MD5: " + base64.b64encode(hashlib.md5(part).digest()).decode()])  # RFC 2616; Azure, when it is asked to
 
 
 async def drip(w, pieces, pause_s):

@@ -69,6 +69,18 @@ def echoes(secret, words):
     if how == "grpc-gzip":
         packed = gzip.compress(raw)
         return plain(b"\1" + len(packed).to_bytes(4, "big") + packed, "Content-Type: application/grpc", "Grpc-Encoding: gzip")
+    if how == "connect-gzip":
+        packed = gzip.compress(raw)
+        return plain(b"\1" + len(packed).to_bytes(4, "big") + packed, "Content-Type: application/connect+proto",
+                     "Connect-Content-Encoding: gzip")
+    if how == "delta-gzip":
+        return plain(gzip.compress(raw), "IM: gzip", status="226 IM Used")
+    if how.startswith("utf-"):
+        return plain(secret.encode(how), "Content-Type: application/json; charset=" + how)
+    if how == "ibm037":
+        return plain(secret.encode("cp037"), 'Content-Type: text/plain; x=";"; Charset="IBM037"')
+    if how == "utf8":
+        return plain(raw, "Content-Type: application/json;charset=UTF-8")
     if how == "deflate-te":
         return b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"
     if how == "range":
@@ -135,6 +147,10 @@ def serve1(s):
         lines = head.decode("latin-1").split("\r\n")
         headers = {n.lower(): v.strip() for n, _, v in (x.partition(":") for x in lines[1:])}
         note(event="request", line=lines[0], headers=headers)
+        if lines[0].split(" ")[1].startswith("/no-bodies/"):  # it reads none, and takes them for what follows
+            if not act1(s, lines[0].split(" ")[0], lines[0].split(" ")[1], headers) or headers.get("connection") == "close":
+                return
+            continue
         while "transfer-encoding" in headers and not left.endswith(b"0\r\n\r\n"):
             left += s.recv(65536)
         if "transfer-encoding" in headers:
