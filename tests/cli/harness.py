@@ -58,8 +58,13 @@ def check(condition, message="check failed", *details):
 
 
 def equal(got, want, what="value"):
-	if got != want:
-		raise Failed(f"{what}: got {got!r}, want {want!r}")
+	if got == want:
+		return
+	if isinstance(got, list) and isinstance(want, list) and len(got) + len(want) > 20:
+		more, less = [x for x in got if x not in want], [x for x in want if x not in got]
+		if more or less: # of long lists only what differs is readable
+			raise Failed(f"{what}: got besides {more!r}, and not {less!r}")
+	raise Failed(f"{what}: got {got!r}, want {want!r}")
 
 
 def contains(haystack, needle, what="output"):
