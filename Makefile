@@ -34,11 +34,11 @@ demo: deps ## let a sample agent misbehave in an environment; review, land and v
 	@demo/run "$(BUILD)/croft"
 
 check: ## the inner loop, below 3 minutes on two cores: build, style, unit tests, quick scripts
-	@QUIET=1 tools/build "$(BUILD)"
+	@WERROR=1 QUIET=1 tools/build "$(BUILD)"
 	@BUILD="$(BUILD)" tools/run-tests --check
 
 test: deps-test ## run every test
-	@tools/build "$(BUILD)"
+	@WERROR=1 tools/build "$(BUILD)"
 	@BUILD="$(BUILD)" tools/run-tests
 
 bench: deps-bench ## measure against bubblewrap and native

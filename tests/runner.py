@@ -55,13 +55,13 @@ class Job:
 class Outcome:
 	"""What one run of a program came to."""
 
-	def __init__(self, job, seconds=0.0, passed=0, failures=(), skips=(), details=(), text=""):
-		self.job, self.seconds, self.passed, self.text = job, seconds, passed, text
+	def __init__(self, job, seconds=0.0, passed=0, failures=(), skips=(), details=(), text="", processor_s=0.0):
+		self.job, self.seconds, self.passed, self.text, self.processor_s = job, seconds, passed, text, processor_s
 		self.failures, self.skips, self.details = list(failures), list(skips), list(details)
 
 	@classmethod
-	def judged(cls, job, seconds, status, timed_out, text):
-		o = cls(job, seconds, text=text)
+	def judged(cls, job, seconds, status, timed_out, text, processor_s):
+		o = cls(job, seconds, text=text, processor_s=processor_s)
 		for line in text.split("\n"):
 			m = LINE.match(line)
 			if m and m.group(1) == "ok":
@@ -102,15 +102,15 @@ class Tally:
 	def say(self, line):
 		print(line, file=self.out, flush=True)
 
-	def show(self, o, word=None):
-		"""The line of a program, and its details when it failed."""
+	def show(self, o):
+		"""The line of a program, with its time and the processors' (of what it waited for), and its details when it failed."""
 		with self.lock:
 			counts = f"{o.passed} passed"
 			if o.failures:
 				counts += f", {len(o.failures)} failed"
 			if o.skips:
 				counts += f", {len(o.skips)} skipped"
-			self.say(f"{word or ('FAIL' if o.failures else 'ok'):4} {o.job.name:44} {counts:36} {o.seconds:6.1f} s")
+			self.say(f"{'FAIL' if o.failures else 'ok':4} {o.job.name:44} {counts:36} {o.seconds:6.1f} s {o.processor_s:6.1f} s")
 			if o.failures or self.verbose:
 				for d in o.details[-DETAILS_MAX:]:
 					self.say(f"     | {d}")
@@ -203,13 +203,14 @@ class Runner:
 				proc = self.start(job, home, env, out)
 			except OSError as e:
 				return Outcome(job, failures=[f"cannot start: {e}"])
-			try:
-				proc.wait(job.timeout)
-			except subprocess.TimeoutExpired:
+			ended = os.pidfd_open(proc.pid)
+			if not select.select([ended], [], [], job.timeout)[0]:
 				timed_out = True
 				signal_group(proc.pid, signal.SIGKILL)
-				proc.wait()
-			with self.lock:
+			os.close(ended)
+			with self.lock: # a signal goes to a pid that is still ours
+				_, status, used = os.wait4(proc.pid, 0)
+				proc.returncode = os.waitstatus_to_exitcode(status)
 				del self.running[proc.pid]
 			seconds = time.monotonic() - began
 			out.seek(0)
@@ -217,7 +218,7 @@ class Runner:
 		if timed_out:
 			sweep(home)
 		shutil.rmtree(home, ignore_errors=True)
-		return Outcome.judged(job, seconds, proc.returncode, timed_out, text)
+		return Outcome.judged(job, seconds, proc.returncode, timed_out, text, used.ru_utime + used.ru_stime)
 
 	def stop(self):
 		"""End what runs, politely first: tests put their own things away."""
@@ -227,10 +228,11 @@ class Runner:
 		for p in left:
 			signal_group(p.pid, signal.SIGTERM)
 		end = time.monotonic() + ENDING_S
-		while any(p.poll() is None for p in left) and time.monotonic() < end:
+		while any(p.pid in self.running for p in left) and time.monotonic() < end:
 			select.select([], [], [], 0.05)
-		for p in left:
-			signal_group(p.pid, signal.SIGKILL)
+		with self.lock:
+			for pid in self.running:
+				signal_group(pid, signal.SIGKILL)
 
 	def run_all(self, jobs, repeat=0):
 		try:

@@ -487,13 +487,13 @@ static void text_denials(const struct receipt *r, struct buf *out, bool verbose)
 	size_t shown = 0;
 
 	for (size_t i = 0; i < n && (verbose || shown < TEXT_DENIALS); i++) {
-		const struct denial *d = &r->record.denials[i];
+		const struct denial *d = i < files ? &r->record.denials[i] : NULL;
 		cleanup_buf struct buf fix = BUF_INIT(20480);
 
 		if (i >= files && is_telemetry(r, r->network.denials[i - files].host))
 			continue;
 		shown++;
-		if (i >= files) {
+		if (!d) {
 			text_network_denial(&r->network.denials[i - files], out);
 			continue;
 		}
