@@ -2,7 +2,9 @@
 /* The harness's main: runs every registered test, or those whose name contains argv[1]. */
 #include "test.h"
 
+#include <fcntl.h>
 #include <stdarg.h>
+#include <unistd.h>
 
 struct test *test_list;
 bool test_failed;
@@ -18,6 +20,19 @@ void test_fail(const char *file, int line, const char *fmt, ...)
 	vprintf(fmt, ap);
 	va_end(ap);
 	printf("\n");
+}
+
+bool test_invert(int dirfd, const char *name, long at)
+{
+	int fd = openat(dirfd, name, O_RDWR | O_CLOEXEC);
+	unsigned char b;
+	bool done = fd >= 0 && pread(fd, &b, 1, at) == 1;
+
+	b = done ? (unsigned char)~b : 0;
+	done = done && pwrite(fd, &b, 1, at) == 1;
+	if (fd >= 0)
+		close(fd);
+	return done;
 }
 
 int main(int argc, char **argv)

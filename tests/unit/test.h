@@ -33,6 +33,9 @@ void test_fail(const char *file, int line, const char *fmt, ...)
 	}                                                                                          \
 	static void test_##id(void)
 
+/* Inverts one byte of a file: a fixed value could be what is there already. */
+bool test_invert(int dirfd, const char *name, long at);
+
 /* Each stops the test that fails. */
 #define CHECK(c)                                                                                   \
 	do {                                                                                       \

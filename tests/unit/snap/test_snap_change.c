@@ -176,18 +176,6 @@ TEST(the_cache_keeps_what_has_aged)
 	CHECK(c && !statcache_find(c, "p/f1", &st, &got, &bits));
 }
 
-/* A fixed value could be what is there already. */
-static bool invert_byte(int dir, const char *name, off_t at)
-{
-	cleanup_fd int fd = openat(dir, name, O_RDWR | O_CLOEXEC);
-	unsigned char b;
-
-	if (pread(fd, &b, 1, at) != 1)
-		return false;
-	b ^= 0xff;
-	return pwrite(fd, &b, 1, at) == 1;
-}
-
 TEST(a_damaged_cache_is_empty)
 {
 	cleanup_fd int dir = -1;
@@ -205,7 +193,7 @@ TEST(a_damaged_cache_is_empty)
 	statcache_close(c);
 	for (int at = 0; at < 234; at += 3) {
 		CHECK(world_sh("cp cache2/c cache2/d") == 0);
-		CHECK(invert_byte(dir, "d", at));
+		CHECK(test_invert(dir, "d", at));
 		c = statcache_open(dir, "d", "x");
 		CHECK(c);
 		CHECK(!statcache_find(c, "f2", &st, &got, &bits));
