@@ -10,32 +10,32 @@ static bool closes(int fd)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 
-	return poll(&p, 1, 5000) == 1 && (p.revents & POLLHUP);
+	return poll(&p, 1, 20000) == 1 && (p.revents & POLLHUP);
 }
 
 /* A middle process makes a child with the signal set (or not) and dies; does the child die too? */
 static bool child_dies(bool set, int clone_flags)
 {
-	int alive[2], ready[2];
+	int alive[2], ready[2], hold[2]; /* nobody lives longer than we hold the last one */
 	char c;
 	pid_t mid;
 	bool died;
 	struct pollfd p;
 
-	CLAIM_CHECK(pipe(alive) == 0 && pipe(ready) == 0);
+	CLAIM_CHECK(pipe(alive) == 0 && pipe(ready) == 0 && pipe(hold) == 0);
 	mid = fork();
 	if (mid == 0) {
 		pid_t pid = (pid_t)syscall(SYS_clone, clone_flags | SIGCHLD, NULL, NULL, NULL, 0);
 
 		if (pid == 0) {
 			close(alive[0]);
+			close(hold[1]);
 			if (set)
 				prctl(PR_SET_PDEATHSIG, SIGKILL);
-			alarm(2);
 			(void)!write(ready[1], "r", 1);
 			close(ready[1]);
-			for (;;)
-				pause();
+			(void)!read(hold[0], &c, 1);
+			_exit(0);
 		}
 		close(ready[1]);
 		(void)!read(ready[0], &c, 1);
@@ -52,6 +52,8 @@ static bool child_dies(bool set, int clone_flags)
 	}
 	close(alive[0]);
 	close(ready[0]);
+	close(hold[0]);
+	close(hold[1]);
 	return died;
 }
 

@@ -36,7 +36,7 @@ static void all_die(void)
 	kill(pid, SIGKILL);
 	CLAIM_CHECK(waitpid(pid, NULL, 0) == pid);
 	p = (struct pollfd){.fd = alive[0], .events = POLLIN};
-	CLAIM_CHECK(poll(&p, 1, 5000) == 1 && (p.revents & POLLHUP));
+	CLAIM_CHECK(poll(&p, 1, 20000) == 1 && (p.revents & POLLHUP));
 }
 
 static void signals_ignored(void)

@@ -54,7 +54,7 @@ static void claim(const char *name, void (*fn)(void))
 	fflush(stdout);
 	pid = fork();
 	if (pid == 0) {
-		alarm(20);
+		alarm(50);
 		fn();
 		fflush(stdout);
 		_exit(HOLDS);

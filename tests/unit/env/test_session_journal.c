@@ -109,7 +109,7 @@ TEST(batches_are_sealed_by_the_loop)
 		struct pollfd p = {.fd = sjournal_fd(j), .events = POLLIN};
 
 		if (sjournal_busy(j))
-			CHECK(poll(&p, 1, 10000) == 1);
+			CHECK(poll(&p, 1, 60000) == 1);
 		else
 			j->first->first_ms = 0;
 		CHECK_INT(sjournal_poll(j, true, &w.e), 0);

@@ -123,7 +123,7 @@ TEST(a_grandchild_with_the_pipe_does_not_hold_us)
 	uint64_t pid;
 
 	CHECK(world_make(&w, "sha1"));
-	alarm(30);
+	alarm(60);
 	CHECK_INT(git_run(&r, &e), 0);
 	alarm(0);
 	CHECK(out.len > 1);

@@ -189,7 +189,7 @@ TEST(kill_ends_a_running_fork_bomb_and_all_limits_together_work)
 	cgroup_kill(&c);
 	CHECK_INT(wait_status(pid), 1000 + SIGKILL);
 	struct pollfd p = {.fd = pfd[0], .events = POLLIN};
-	CHECK(poll(&p, 1, 5000) == 1 && (p.revents & POLLHUP)); /* nobody holds it any more */
+	CHECK(poll(&p, 1, 60000) == 1 && (p.revents & POLLHUP)); /* nobody holds it any more */
 	close(pfd[0]);
 	snprintf(name, sizeof(name), "%s", c.name);
 	parent_fd = dup(c.parent_fd[0]);
@@ -322,7 +322,7 @@ TEST(stale_groups_are_reaped_and_living_ones_are_not)
 	CHECK(!group_exists(c.parent_fd[0], name));
 	CHECK(group_exists(c.parent_fd[0], c.name));
 	struct pollfd p = {.fd = up[0], .events = POLLIN};
-	CHECK(poll(&p, 1, 5000) == 1); /* the member that was left behind is gone */
+	CHECK(poll(&p, 1, 60000) == 1); /* the member that was left behind is gone */
 	CHECK(read(up[0], &ch, 1) == 0);
 	close(up[0]);
 	CHECK_INT(wait_status(pid), 1000 + SIGKILL);

@@ -685,7 +685,7 @@ TEST(decoy_waiter_can_be_killed_before_any_server)
 	for (int i = 0; i < 100; i++) {
 		struct pollfd p = {w.fs.dev_fd, POLLIN, 0};
 
-		CHECK(poll(&p, 1, 10000) == 1);
+		CHECK(poll(&p, 1, 60000) == 1);
 		if (decoyfs_serve(&w.fs) == -ENODEV) {
 			world_close(&w);
 			return;

@@ -970,7 +970,7 @@ static int try_notify(void)
 		REQUIRE(open("/dev/null", O_WRONLY | O_CLOEXEC) < 0 && errno == EXDEV);
 		_exit(0);
 	}
-	REQUIRE(poll(&pfd, 1, 10000) == 1);
+	REQUIRE(poll(&pfd, 1, 60000) == 1);
 	memset(&req, 0, sizeof(req));
 	REQUIRE(ioctl(pfd.fd, SECCOMP_IOCTL_NOTIF_RECV, &req) == 0);
 	REQUIRE(req.data.nr == SYS_openat || req.data.nr == 2);

@@ -25,7 +25,7 @@
 #include "os/netlink.h"
 #include "os/spawn.h"
 
-#define WAIT_MS 5000
+#define WAIT_MS 20000
 #define NO_NAMESPACE 77 /* exit status: nothing to test here */
 #define NO_NFTABLES 78
 

@@ -647,7 +647,7 @@ TEST(ten_thousand_rules)
 	took = seconds() - start;
 	printf("# parsed and resolved 10,000 rules in %.1f ms\n", took * 1e3);
 #if !defined(__SANITIZE_ADDRESS__)
-	CHECK(took < 0.1);
+	CHECK(took < 0.3); /* ten times what it takes */
 #endif
 	start = seconds();
 	for (int i = 0; i < 10000; i++) {

@@ -177,11 +177,11 @@ TEST(time_does_not_tell_a_guess)
 
 	CHECK(text && folded && old && values_init(&v) == 0 && values_add(&v, TIMED, len[0]));
 	/* A machine that is busy makes differences; one that is there stays. */
-	for (int i = 0; i < 10 && r.worst > 1.3; i++) {
+	for (int i = 0; i < 10 && (r.worst > 1.3 || r.old <= 1.6); i++) {
 		compare(&v, old, text, folded, &r);
 		printf("# worst ratio %.2f, control %.2f\n", r.worst, r.old);
-		CHECK(r.old > 1.6);
 	}
+	CHECK(r.old > 1.6);
 	CHECK(r.worst <= 1.3);
 	needles_free(old);
 }
@@ -261,9 +261,12 @@ TEST(delays_of_messages_do_not_tell_a_guess)
 	WORLD(w, AS_HEADER);
 	struct delays d;
 
-	CHECK(ask_delays(&w, "/ws", &d));
+	/* Again on a machine that is busy, as above. */
+	for (int i = 0; i == 0 || (i < 10 && tells(&d)); i++)
+		CHECK(ask_delays(&w, "/ws", &d));
 	CHECK(!tells(&d));
-	CHECK(ask_delays(&w, "/late", &d)); /* a server that delays right ones by 15 ms */
+	for (int i = 0; i == 0 || (i < 10 && !tells(&d)); i++)
+		CHECK(ask_delays(&w, "/late", &d)); /* a server that delays right ones by 15 ms */
 	CHECK(tells(&d));
 }
 

@@ -499,7 +499,7 @@ TEST(four_thousand_rules)
 	printf("# one request of %u rules: %.1f us\n", NET_RULES_MAX,
 		(seconds() - start) * 1e6 / 2000);
 #if !defined(__SANITIZE_ADDRESS__)
-	CHECK((seconds() - start) * 1e6 / 2000 < 50);
+	CHECK((seconds() - start) * 1e6 / 2000 < 200); /* twenty times what it takes */
 #endif
 	buf_adds(&b, "    - one.more.test\n");
 	CHECK_INT(RESOLVE(.user = buf_str(&b)), -1);

@@ -321,7 +321,7 @@ static pid_t picky_reader(int out[2], int err[2], int ret_total)
 		char buf[65536];
 		ssize_t n;
 
-		alarm(30); /* a supervisor that waits for stdout would wait for ever */
+		alarm(60); /* a supervisor that waits for stdout would wait for ever */
 		close(out[1]);
 		close(err[1]);
 		if (read(err[0], buf, sizeof(buf)) != 6)

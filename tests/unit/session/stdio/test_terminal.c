@@ -17,7 +17,7 @@
 #include "base/cleanup.h"
 #include "session/stdio/terminal.h"
 
-#define WAIT_MS 10000 /* how long an event that must come may take */
+#define WAIT_MS 30000 /* how long an event that must come may take */
 
 struct rig {
 	int user, tty, null;
