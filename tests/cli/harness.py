@@ -23,7 +23,9 @@ sys.dont_write_bytecode = True
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.append(os.path.join(TOP, "tests"))
 import dispositions  # noqa: E402,F401  (sets them)
+import others  # noqa: E402
 from beside import Beside  # noqa: E402
+from others import parent_of, somebody_elses  # noqa: E402,F401
 
 BUILD = os.path.abspath(os.environ.get("BUILD") or os.path.join(TOP, "build"))
 CROFT = os.path.abspath(os.environ.get("CROFT") or os.path.join(BUILD, "croft"))
@@ -128,6 +130,7 @@ class Place:
 
 	def __init__(self, bare=False):
 		self.root = os.path.realpath(tempfile.mkdtemp(prefix="croft-cli."))
+		others.mine(self.root)
 		self.home = os.path.join(self.root, "home")
 		self.ws = os.path.join(self.home, "project")
 		os.makedirs(self.ws)
@@ -445,22 +448,6 @@ def alive(pid):
 			return f.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
 	except OSError:
 		return False
-
-
-def parent_of(pid):
-	try:
-		with open(f"/proc/{pid}/stat", "rb") as f:
-			return int(f.read().rpartition(b")")[2].split()[1])
-	except (OSError, IndexError):
-		return 0
-
-
-def somebody_elses(pid):
-	"""Does a process belong to another program's tree? Ours descend from us; orphans from init."""
-	steps = [pid]
-	while steps[-1] > 1 and steps[-1] != os.getpid():
-		steps.append(parent_of(steps[-1]))
-	return steps[-1] != os.getpid() and len(steps) > 2
 
 
 def namespaces():

@@ -206,7 +206,7 @@ def groups_go(p, pid):
 @test
 def kill_of_a_paused_session_leaves_nothing(p):
 	up(p)
-	mark = f"mark-{os.getpid()}"
+	mark = os.path.basename(p.root)
 	number = detach(p, f": {mark}; {COUNTER}")
 	goes_on(p, number)
 	inside = processes(mark.encode())

@@ -18,6 +18,8 @@ import traceback
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.append(os.path.join(ROOT, "tests"))
 import dispositions  # noqa: E402,F401  (sets them)
+import others  # noqa: E402
+from others import somebody_elses  # noqa: E402,F401
 
 TIERS = ("namespace", "process")
 # What probes run by Place.run() then runs in a session, beside a hostile command: see session.py.
@@ -315,6 +317,7 @@ def main():
     wanted = sys.argv[1:]
     base = tempfile.mkdtemp(prefix="croft-escape.", dir="/var/tmp" if os.path.isdir("/var/tmp") else None)
     os.chmod(base, 0o755)
+    others.mine(base)
     # A copy, because an ordinary user may not reach the build directory.
     croft = shutil.copy(find_croft(), os.path.join(base, "croft"))
     gateway = os.path.join(os.path.dirname(find_croft()), "croft-gateway")
@@ -377,18 +380,6 @@ def descendants(pid):
         found.append(p)
         todo += sorted(children.get(p, []))
     return found
-
-
-def somebody_elses(pid):
-    """Does a process belong to another program's tree? Ours descend from us; orphans from init."""
-    steps = [pid]
-    while steps[-1] > 1 and steps[-1] != os.getpid():
-        try:
-            with open("/proc/%d/stat" % steps[-1], encoding="ascii", errors="replace") as f:
-                steps.append(int(f.read().rsplit(")", 1)[1].split()[1]))
-        except OSError:
-            return False
-    return steps[-1] != os.getpid() and len(steps) > 2
 
 
 def pidfds(pids):

@@ -153,11 +153,23 @@ def reapers(p):
         check(len(begun) == len(over), "each command that started has an end: %s" % s.entries())
 
 
+def long_time(p):
+    """Seconds that nobody else's sleep has: in the process tier /proc shows those of other tests, too."""
+    return str(100000 + os.getpid()) + p.token[:2].translate(str.maketrans("abcdef", "012345"))
+
+
 TRACES = """
 import ctypes, os, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
 libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
-pid = next(int(n) for n in os.listdir("/proc") if n.isdigit() and b"sleep\\0" + b"4242" in open("/proc/%s/cmdline" % n, "rb").read())
+def line(n):
+    try:
+        return open("/proc/%s/cmdline" % n, "rb").read()
+    except OSError:
+        return b""
+pid = 0
+while not pid:
+    pid = next((int(n) for n in os.listdir("/proc") if n.isdigit() and line(n) == b"sleep\\0%s\\0" % sys.argv[1].encode()), 0)
 print("traced" if libc.ptrace(0x4206, pid, None, None) == 0 else "refused", flush=True)
 time.sleep(1000)
 """
@@ -167,8 +179,9 @@ time.sleep(1000)
 def traced(p):
     """A tracer is shown the end of what it traces, and its parent is not: nothing of croft's waits for that."""
     with Session(p) as s:
-        victim = s.detach("sleep", "4242")
-        tracer = s.detach(python, "-c", TRACES)
+        mark = long_time(p)
+        victim = s.detach("sleep", mark)
+        tracer = s.detach(python, "-c", TRACES, mark)
         said = wait_for(lambda: s.output(tracer).strip(), "the tracer")
         if said != "traced":
             raise harness.Skip("processes of one sandbox cannot trace each other here")
@@ -176,9 +189,10 @@ def traced(p):
         check(r.rc == 0, "croft kill: %s" % r)
         wait_for(lambda: s.state(victim) != "running", "it is known to have ended")
         # Its reaper, too: what is below comes to the first process, which must not wait for the tracer either.
-        lone = s.popen("sleep", "4242")
-        s.detach(python, "-c", TRACES)
-        s.sh("kill -9 $(ps -o ppid= -C sleep)")
+        lone = s.popen("sleep", mark)
+        tracer = s.detach(python, "-c", TRACES, mark)
+        wait_for(lambda: s.output(tracer).strip() == "traced", "the other tracer")
+        s.sh("kill -9 $(ps -o ppid=,args= -C sleep | sed -n 's/^ *\\([0-9]*\\) sleep %s$/\\1/p')" % mark)
         lone.communicate(timeout=harness.WAIT_S)
         check(s.sh("exit 5").rc == 5, "a command afterwards")
         check(s._croft("down", "-q", s.name).rc == 0, "croft down")
@@ -197,7 +211,7 @@ def secrets(p):
     child = p.popen([harness.croft, "secret", "set", "TOKEN"], stdin=harness.subprocess.PIPE)
     child.communicate(value.encode() + b"\n", harness.WAIT_S)
     with Session(p, "--allow-host", "api.example", "--secret", "TOKEN@api.example") as s:
-        s.detach("sleep", "4242")
+        s.detach("sleep", "1000")
         r = s.exec(python, "-c", READS)
         check(value not in r.out, "a neighbour sees the value")
         check("TOKEN=" in r.out, "the control: it sees the variable: %s" % r)
@@ -227,7 +241,7 @@ def sleepers(mark):
 @harness.case("J5-outliving")
 def outliving(p):
     """Sessions, groups, double forks and ignored signals do not outlive a time limit, a kill, or the session."""
-    mark = str(100000 + os.getpid()) + p.token[:2].translate(str.maketrans("abcdef", "012345"))
+    mark = long_time(p)
     with Session(p) as s:
         r = s.exec(python, "-c", STAYS, "5", mark, options=("--timeout", "2s"))
         check(r.rc == 124, "the time limit: %s" % r)
