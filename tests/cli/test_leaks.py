@@ -6,7 +6,7 @@ import os
 import subprocess
 import tempfile
 
-from harness import (QUICK, SANITIZED, TIERS, cgroups, check, end, equal, files, main, mounts, namespaces, processes,
+from harness import (DEADLINE_S, QUICK, SANITIZED, TIERS, cgroups, check, end, equal, files, main, mounts, namespaces, processes,
 	reclaim, settle, started_by_us, test)
 
 SEQUENTIAL = 20 if QUICK or SANITIZED else 200
@@ -75,7 +75,7 @@ def test_concurrent(p, tier):
 		for c in running:
 			c.stdin.close()
 		for c in running:
-			equal(c.wait(timeout=60), 0)
+			equal(c.wait(timeout=DEADLINE_S), 0)
 	finally:
 		for c in running:
 			end(c)

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 
-from harness import (CROFT, SECRET, TIERS, Failed, alive, cgroups, check, end, equal, kill_quietly, lacks, main, native,
+from harness import (CROFT, DEADLINE_S, SECRET, TIERS, Failed, alive, cgroups, check, end, equal, kill_quietly, lacks, main, native,
 	processes, reclaim, settle, test, text, wait_for)
 
 
@@ -53,7 +53,7 @@ def test_signals_are_forwarded(p, tier):
 		try:
 			c.send_signal(sig)
 			equal(c.stdout.readline(), b"got %d\n" % sig, sig.name)
-			equal(c.wait(timeout=30), 40 + sig, f"exit status after {sig.name}")
+			equal(c.wait(timeout=DEADLINE_S), 40 + sig, f"exit status after {sig.name}")
 		finally:
 			end(c)
 
@@ -64,7 +64,7 @@ def test_command_that_dies_of_a_forwarded_signal(p, tier):
 		c = begin(p, tier, p.tool(), "pause")
 		try:
 			c.send_signal(sig)
-			equal(c.wait(timeout=30), 128 + sig, sig.name)
+			equal(c.wait(timeout=DEADLINE_S), 128 + sig, sig.name)
 		finally:
 			end(c)
 
@@ -76,7 +76,7 @@ def test_receipt_exists_after_a_signal(p, tier):
 	try:
 		equal(c.stdout.readline(), b"ready\n")
 		c.send_signal(signal.SIGTERM)
-		c.wait(timeout=30)
+		c.wait(timeout=DEADLINE_S)
 		with open(file, encoding="utf-8") as f:
 			equal(json.load(f)["exit"]["signal"], int(signal.SIGTERM))
 	finally:
@@ -121,7 +121,7 @@ def test_kill_9_of_the_first_process(p, tier):
 		first = [k for k in children(c.pid)[:1] if not command_of(k).startswith(os.fsencode(p.tool()))]
 		check(first, "there is a first process")
 		kill_quietly(first[0])
-		check(c.wait(timeout=30) != 0, "exit status")
+		check(c.wait(timeout=DEADLINE_S) != 0, "exit status")
 		wait_for(lambda: not processes(p.ws.encode()), "nothing left running")
 	finally:
 		end(c)
@@ -148,7 +148,7 @@ def test_kill_9_of_each_helper_opens_nothing(p, tier):
 			except BrokenPipeError:
 				pass
 			out = c.stdout.read()
-			c.wait(timeout=30)
+			c.wait(timeout=DEADLINE_S)
 			lacks(out, SECRET.encode(), f"without helper {i}")
 			check(not p.exists("later"), f"without helper {i} a denied name was created")
 		finally:
@@ -186,7 +186,7 @@ def test_repeated_signals_during_start_up(p, tier):
 			for _ in range(i * 40):
 				os.getpid()
 			c.send_signal(signal.SIGTERM)
-			rc = c.wait(timeout=30)
+			rc = c.wait(timeout=DEADLINE_S)
 			check(rc in (-signal.SIGTERM, 128 + signal.SIGTERM, 125), "exit status", rc)
 		finally:
 			end(c)
@@ -239,7 +239,7 @@ def test_stop_and_continue(p, tier):
 		c.send_signal(signal.SIGTSTP)
 		c.send_signal(signal.SIGCONT)
 		c.stdin.close()
-		equal(c.wait(timeout=30), 0)
+		equal(c.wait(timeout=DEADLINE_S), 0)
 	finally:
 		end(c)
 

@@ -174,7 +174,7 @@ def broker_gone(p):
         for q in mine:
             os.kill(q, signal.SIGKILL)
         try:
-            out = child.communicate(b"\n", timeout=20)[0]
+            out = child.communicate(b"\n", timeout=harness.WAIT_S)[0]
         except subprocess.TimeoutExpired:
             raise harness.Fail("hangs after its helper was killed") from None
     finally:

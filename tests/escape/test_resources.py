@@ -114,7 +114,7 @@ def flood(p):
         rss = next(int(line.split()[1]) for line in f if line.startswith("VmHWM"))
     child.stdout.close()
     try:
-        child.wait(20)
+        child.wait(harness.WAIT_S)
     except subprocess.TimeoutExpired:
         child.kill()
         raise harness.Fail("does not end when its reader is gone") from None
@@ -152,8 +152,8 @@ def waiting_for_itself(p):
     bundle = "/etc/ssl/certs/ca-certificates.crt"
     if not os.path.exists(bundle):
         raise Skip("no list of authorities here")
-    r, receipt = p.receipt("--direct", "--observe", "writes", "--timeout", "10s", "--allow-host", "example.org", "--",
-                           harness.python, "-c", SELF, bundle, timeout=60)
+    r, receipt = p.receipt("--direct", "--observe", "writes", "--timeout", "40s", "--allow-host", "example.org", "--",
+                           harness.python, "-c", SELF, bundle, timeout=120)
     check("went on" in r.out, r)
     check("/etc/seen" in str(receipt["denials"]), "the observer is gone: %s" % receipt["denials"])
     if not r.out.startswith("served absent"):

@@ -164,7 +164,7 @@ def killed(p):
     _, child, found = blocked(p)
     child.kill()
     child.communicate()
-    check(not harness.wait_gone(found, 10), "git outlives croft")
+    check(not harness.wait_gone(found), "git outlives croft")
 
 
 @probe("L12-interrupted", tiers=("namespace",))
@@ -172,8 +172,8 @@ def interrupted(p):
     """Ctrl-C ends both at once."""
     _, child, found = blocked(p)
     child.send_signal(signal.SIGINT)
-    child.communicate(timeout=10)
-    check(not harness.wait_gone(found, 10), "git outlives croft")
+    child.communicate(timeout=harness.WAIT_S)
+    check(not harness.wait_gone(found), "git outlives croft")
 
 
 @probe("L12-waits", tiers=("namespace",))
