@@ -24,7 +24,7 @@ world = None  # the script's World, once main() runs
 GATEWAY = "croft-gateway"
 NEIGHBOUR = "192.0.2.66"  # where the hostile command of a session knocks: NOWHERE in tests/payload/hostile.c
 started = []  # children that may still run
-CASE_MAX_S = 120  # a case that waits for what never comes fails; the others still run
+CASE_MAX_S = 300  # a case that waits for what never comes fails; the others still run
 
 
 def case(name, tiers=NAMESPACE, only_user=None, once=False):

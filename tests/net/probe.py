@@ -4,7 +4,8 @@
 
 usage: probe.py STEPS.json     prints one line of JSON per step
 
-A step is {"do": act, …}. Every act ends within its own time ("wait", seconds). Where the environment names
+A step is {"do": act, …}. Every act ends within its own time ("wait", seconds, for what may never come; what has to
+come may take SOON_S: the machine may be busy). Where the environment names
 a proxy, TCP goes through it by CONNECT, unless the step says "direct". Bytes are text in Latin-1.
 """
 import base64
@@ -18,6 +19,7 @@ import sys
 import urllib.parse
 
 WAIT_S = 10
+SOON_S = 20  # for the first answer over HTTP, whatever it is: only a failure takes as long
 READ_MAX = 64 << 20
 
 
@@ -55,7 +57,8 @@ def proxy_connect(host, port, wait):
     return s
 
 
-def connect(step):
+def connect(step, at_least=0):
+    """Connected, by a proxy or TLS, too; what comes then may take at_least so many seconds."""
     wait = step.get("wait", WAIT_S)
     host, port = step["host"], step["port"]
     if not step.get("direct") and (os.environ.get("https_proxy") or os.environ.get("HTTPS_PROXY")):
@@ -66,7 +69,7 @@ def connect(step):
         s.connect(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][4] if "%" in host else (host, port))
     else:
         s = socket.create_connection((host, port), timeout=wait)
-    s.settimeout(wait)
+    s.settimeout(max(wait, at_least))
     if "tls" in step:
         tls = step["tls"]
         context = ssl.create_default_context()
@@ -173,7 +176,7 @@ step_body_max = 1 << 20
 
 def act_http(step):
     """Send pieces as they are; read as many responses as asked for, then what else comes until the end or time."""
-    s, out = connect(step), {"responses": [], "end": "open", "rest": ""}
+    s, out = connect(step, SOON_S), {"responses": [], "end": "open", "rest": ""}
     with s:
         stream = Stream(s)
         try:
@@ -183,6 +186,8 @@ def act_http(step):
             out["sent"] = code(e)
         try:
             for i in range(step.get("responses", 1)):
+                if i:
+                    s.settimeout(step.get("wait", WAIT_S))
                 out["responses"].append(response(stream, step.get("methods", {}).get(str(i), "GET")))
             if step.get("drain"):
                 s.settimeout(step["drain"])
@@ -203,7 +208,7 @@ def act_h2(step):
     import h2.events
     import h2.exceptions
     step.setdefault("tls", {}).setdefault("alpn", ["h2"])
-    s, streams, out = connect(step), {}, {"end": "open"}
+    s, streams, out = connect(step, SOON_S), {}, {"end": "open"}
     with s:
         out["alpn"] = s.selected_alpn_protocol()
         if out["alpn"] != "h2":
@@ -294,7 +299,7 @@ def act_dns(step):
         struct.pack(">HHHHHH", 0x1234, 0x0100, 1, 0, 0, 0) + question(step["name"], step.get("type", "A"))
     kind = socket.SOCK_STREAM if step.get("tcp") else socket.SOCK_DGRAM
     with socket.socket(socket.AF_INET6 if ":" in server else socket.AF_INET, kind) as s:
-        s.settimeout(step.get("wait", 3))
+        s.settimeout(step.get("wait", SOON_S))
         s.connect((server, port))
         if step.get("tcp"):
             s.sendall(struct.pack(">H", len(message)) + message)

@@ -302,7 +302,7 @@ def lookup(s, name, ident=1):
         except socket.timeout: pass
 def get(address, host):
     try:
-        with socket.create_connection((address, 80), timeout=5) as c:
+        with socket.create_connection((address, 80), timeout=20) as c:
             c.sendall(("GET / HTTP/1.1\r\nHost: %s\r\n\r\n" % host).encode())
             return c.recv(4096).decode("latin-1") or "eof"
     except OSError as e: return type(e).__name__
@@ -489,7 +489,7 @@ def asked_push(p):
 MANY = r'''
 import socket, sys, threading
 def post(i, out):
-    with socket.create_connection(("raw.example.com", 80), timeout=30) as c:
+    with socket.create_connection(("raw.example.com", 80), timeout=60) as c:
         body = "body %d" % i
         c.sendall(("POST /asked?n=%d HTTP/1.1\r\nHost: raw.example.com\r\nContent-Length: %d\r\n\r\n%s" % (i, len(body), body)).encode())
         out.append(c.recv(100)[9:12].decode())
@@ -508,9 +508,9 @@ print(" ".join(sorted(out)), flush=True)
 def once_is_once(p):
     """One answer is for one request: others that look alike do not slip through with it."""
     p.need("pending")
-    with running(p, {"ask": [RAW], "ask-timeout": "6s"}, MANY) as (child, _):
+    with running(p, {"ask": [RAW], "ask-timeout": "20s"}, MANY) as (child, _):
         first = wait_for(lambda: pending(p), "somebody is asked")[0]
-        wait_for(lambda: len(pending(p)) == 5, "five questions", 3)
+        wait_for(lambda: len(pending(p)) == 5, "five questions", 15)
         check(p.croft("allow", "--once", first).rc == 0, "cannot answer")
         got = tell(child)
     check(got == "200 403 403 403 403" and len(p.world.requests("raw")) == 1, (got, p.world.requests("raw")))

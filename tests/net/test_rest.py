@@ -163,7 +163,7 @@ def rest_secret(p):
 @case("N27-rest-not-while-used", tiers=BOTH)
 def rest_not_while_used(p):
     """An open connection is work, whether it says something or not."""
-    held = {"do": "tcp", "host": "tcp.example.com", "port": 8085, "send": ["x"], "want": 1, "wait": 3}
+    held = {"do": "tcp", "host": "tcp.example.com", "port": 8085, "send": ["x"], "want": 1, "wait": 10}
     with Session(p, {"allow": [TCP]}, [echo(), held], rest_ms=100) as s:
         s.finding()
         s.rested()

@@ -6,8 +6,9 @@
 import json
 
 import place  # first: it finds the harness
-from place import BOTH, PYTHON, case, check, get, statuses
+from place import BOTH, PYTHON, Fail, case, check, get, statuses
 
+TRIES = 5  # a machine that is busy delays now and then, a gateway that delays does it each time
 RAW = {"host": "raw.example.com", "ports": [80, 443]}
 NAGLE_S = 0.030  # less than a delayed acknowledgement (40 ms) and more than a busy machine's noise in a median
 
@@ -35,11 +36,14 @@ print(json.dumps(out))
 def two_writes(p):
     """An answer that is sent in two writes arrives as soon as without a gateway (TCP_NODELAY)."""
     p.write("two.py", TWO)
-    r, _ = p.croft_run({"allow": [RAW]}, PYTHON, "two.py")
-    inside = json.loads(r.out)
-    direct = json.loads(p.plain(PYTHON, "two.py").out)
-    for a, b in zip(inside, direct):
-        check(a < b + NAGLE_S, "inside %s s, direct %s s" % (inside, direct))
+    inside = direct = None
+    for _ in range(TRIES):
+        r, _ = p.croft_run({"allow": [RAW]}, PYTHON, "two.py")
+        inside = json.loads(r.out)
+        direct = json.loads(p.plain(PYTHON, "two.py").out)
+        if all(a < b + NAGLE_S for a, b in zip(inside, direct)):
+            return
+    raise Fail("inside %s s, direct %s s" % (inside, direct))
 
 
 @case("W2-half-close", tiers=BOTH)
@@ -95,10 +99,14 @@ print(json.dumps([sorted(took)[-1], wrong]))
 def many_lookups(p):
     """800 lookups at once: none is lost, so none waits for the resolver to ask again."""
     p.write("lookups.py", LOOKUPS)
-    r, _ = p.croft_run({"allow": ["*.example.com"]}, PYTHON, "lookups.py")
-    slowest, wrong = json.loads(r.out)
-    check(not wrong, wrong[:5])
-    check(slowest < 4, "one took %.1f s: it was lost" % slowest)
+    slowest = None
+    for _ in range(TRIES):
+        r, _ = p.croft_run({"allow": ["*.example.com"]}, PYTHON, "lookups.py")
+        slowest, wrong = json.loads(r.out)
+        check(not wrong, wrong[:5])
+        if slowest < 4:
+            return
+    raise Fail("one took %.1f s: it was lost" % slowest)
 
 
 if __name__ == "__main__":
