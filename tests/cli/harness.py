@@ -520,7 +520,7 @@ def files(*tops):
 def settle(snapshot, before, what):
 	"""The kernel frees namespaces and cgroups a moment after the last process: wait for equality."""
 	try:
-		wait_for(lambda: snapshot() == before, what, 20)
+		wait_for(lambda: snapshot() == before, what)
 	except Failed:
 		now = snapshot()
 		raise Failed(f"{what}: more: {[x for x in now if x not in before][:10]}, "

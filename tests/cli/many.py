@@ -10,7 +10,7 @@ import os
 import subprocess
 
 import envs
-from harness import SLOW, Failed, all_cgroups, check, end, equal, mounts, processes, text, wait_for
+from harness import Failed, all_cgroups, check, end, equal, mounts, processes, text, wait_for
 
 KEPT = 64  # commands that have ended and that a session keeps for their logs: SESSION_KEPT_MAX
 GROWTH_KB = 1024  # of memory that thousands of commands may leave: pages that the allocator keeps
@@ -151,7 +151,7 @@ def more(before, now):
 def same(look, before, what):
 	"""Wait until the counts are as before: what has just ended goes a moment later."""
 	try:
-		wait_for(lambda: not more(before, look()), what, 20 * SLOW)
+		wait_for(lambda: not more(before, look()), what)
 	except Failed:
 		raise Failed(f"{what}: {more(before, look())}") from None
 

@@ -191,8 +191,8 @@ def test_time_goes_on_while_stopped(p, tier):
 		t.expect(b"Stopped")
 		check(worker(p), "the worker runs while croft is stopped")
 		t.expect(b"PROMPT> ")
-		wait_for(lambda: not worker(p), "ended although stopped", 30)
-		check(time.monotonic() - began < 30, "in time")
+		wait_for(lambda: not worker(p), "ended although stopped", 60)
+		check(time.monotonic() - began < 60, "in time")
 
 		def told():
 			t.send(b"jobs\n")

@@ -183,7 +183,7 @@ def outlive(p):
             try:
                 check(len(pids) >= 3, "unexpected tree %s" % pids)
                 child.kill()
-                left = harness.wait_gone(fds, 10)
+                left = harness.wait_gone(fds)
                 check(not left, "%s: alive: %s" % (env, [harness.command_line(q)[:60] for q in left]))
             finally:
                 end_all(fds)
