@@ -9,7 +9,7 @@ import time
 from harness import Skip, check, contains, equal, main, need_tier, test, text
 
 PYTHON = "/usr/bin/python3"
-GIVES_UP_S = 20  # wget needs more than 100 s where it retries, npm 71 s, pip 8 s, apt 7 s
+GIVES_UP_S = 50  # wget needs more than 100 s where it retries, npm 71 s, pip 8 s, apt 7 s
 LOOKUP = """
 import socket
 for name in ("a.example.com", "b.example.com", "a.example.com", "x.localhost"):

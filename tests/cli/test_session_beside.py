@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # timeout: 400
 """Working on an environment while its session is up, and terminals that are attached later."""
+import contextlib
 import fcntl
 import json
 import os
@@ -183,13 +184,12 @@ def test_hostile_output_is_filtered_on_a_terminal(p):
 
 
 def asks(pid):
-	"""Has it connected to somebody?"""
-	for name in os.listdir(f"/proc/{pid}/fd"):
-		try:
-			if os.readlink(f"/proc/{pid}/fd/{name}").startswith("socket:"):
-				return True
-		except OSError:
-			pass
+	"""Has it connected to somebody? It may end while we look."""
+	with contextlib.suppress(OSError):
+		for name in os.listdir(f"/proc/{pid}/fd"):
+			with contextlib.suppress(FileNotFoundError):
+				if os.readlink(f"/proc/{pid}/fd/{name}").startswith("socket:"):
+					return True
 	return False
 
 

@@ -13,7 +13,7 @@ import signal
 import subprocess
 
 from envs import changed, in_journal, new, repository, verify, work
-from harness import (CROFT, Skip, alive, check, contains, end, equal, kill_quietly, lacks, main, mounts, parent_of, reclaim, settle, test, text,
+from harness import (CROFT, SLOW, Skip, alive, check, contains, end, equal, kill_quietly, lacks, main, mounts, parent_of, reclaim, settle, test, text,
 	wait_for)
 from live import (Caller, Family, all_of, below, children, detach, end_all, ended, entries, family, line_of, place, session, state_names,
 	up, wait_state)
@@ -375,7 +375,7 @@ def test_no_time_limit_is_outlived(p):
 	place(p)
 	stays = "(trap '' TERM HUP; exec sleep 1000 >/dev/null 2>&1) & "
 	p.croft("exec", "-q", "--timeout", "500ms", "e", "--", "sh", "-c", stays + "exec sleep 1000").exits(124)
-	p.croft("exec", "-q", "--timeout", "500ms", "e", "--", "sh", "-c", stays).exits(0)
+	p.croft("exec", "-q", "--timeout", f"{5 * SLOW}s", "e", "--", "sh", "-c", stays).exits(0)
 	p.croft("exec", "-q", "e", "--", "sh", "-c", stays).exits(0)
 	for process in (1, 2):
 		wait_state(p, process, "ended")

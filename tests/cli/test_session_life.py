@@ -61,7 +61,7 @@ def test_daemons_stay_attributed_and_are_reached(p):
 @test
 def test_time_limit_reaches_daemons(p):
 	with sessions.up(p):
-		daemon(p, "d2", "--timeout", f"{2 * SLOW}s", then="sleep 100000", rc=124)
+		daemon(p, "d2", "--timeout", f"{10 * SLOW}s", then="sleep 100000", rc=124)
 		number = max(x["process"] for x in sessions.ps(p)["processes"] if x["exit"] == 124)
 		sessions.ended(p, number)
 		sessions.sh(p, "test -e /tmp/d2.pid")

@@ -11,7 +11,7 @@ from harness import check
 
 SH = ("--", "/bin/sh", "-c")
 # Says that it runs, waits for the host to be done, then tries for a while; "end" only if nobody ends it.
-ENDS_S = 10
+ENDS_S = 20
 LOOP = "echo up; read go; i=0; while [ $i -lt %d ]; do %s; i=$((i+1)); done; echo end"
 
 

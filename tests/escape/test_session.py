@@ -11,7 +11,6 @@ import time
 import harness
 from harness import check
 
-ENDS_S = 10
 SH = ("--", "/bin/sh", "-c")
 GIT = "export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1; "
 PLANT = GIT + 'git init -q {d}; git -C {d} config core.fsmonitor "touch {m}; false"; mkdir -p {d}/deep; echo evil > {d}/deep/.envrc'
@@ -211,7 +210,7 @@ def replaced(p):
                 p.write(secret, p.token)
                 if p.tier == "namespace":  # only watched: it is ended, a moment later
                     end = os.pidfd_open(child.pid)
-                    select.select([end], [], [], ENDS_S)
+                    select.select([end], [], [], harness.WAIT_S)
                     os.close(end)
             try:
                 out, err = child.communicate(b"\n", timeout=harness.WAIT_S)

@@ -306,7 +306,7 @@ def get(address, host):
             c.sendall(("GET / HTTP/1.1\r\nHost: %s\r\n\r\n" % host).encode())
             return c.recv(4096).decode("latin-1") or "eof"
     except OSError as e: return type(e).__name__
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(("198.18.0.1", 53)); s.settimeout(1)
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(("198.18.0.1", 53)); s.settimeout(5)
 first, held = lookup(s, "a.wild.example.org"), lookup(s, "raw.example.com")
 keep = socket.create_connection((held, 80), timeout=5)
 keep.sendall(b"GET /status/204 HTTP/1.1\r\nHost: raw.example.com\r\n\r\n"); keep.recv(4096)

