@@ -454,7 +454,8 @@ TEST(what_the_ledger_does_not_take_is_tried_again)
 	failed_ms = sjournal_now_ms();
 	CHECK(sjournal_flush(j, true, &w.e) < 0 && w.e.msg[0]);
 	CHECK_INT(session_command(j, 2, "two"), 0);
-	CHECK(sjournal_due_ms(j) != UINT64_MAX && sjournal_due_ms(j) >= failed_ms + SJOURNAL_RETRY_MS);
+	CHECK(sjournal_due_ms(j) != UINT64_MAX);
+	CHECK(sjournal_due_ms(j) >= failed_ms + SJOURNAL_RETRY_MS);
 	world_sh(&w, "mv .git/gone .git/objects");
 	CHECK_INT(sjournal_close(j, &w.e), 0);
 	CHECK(session_verify(&w, &v) && !v.open_session[0]);

@@ -282,8 +282,8 @@ TEST(entering_by_pid_and_kill)
 	CHECK(again < 0 && e.msg[0]);
 }
 
-/* A supervisor that was killed leaves its group; a later one takes it away, members and all. */
-TEST(stale_groups_are_reaped_and_living_ones_are_not)
+/* Its group may be taken away between two of our looks: any croft on the machine does that. */
+static void leave_and_reap(bool *ret_theirs)
 {
 	struct cgroup_limits l = NONE;
 	struct cgroup c = CGROUP_INIT;
@@ -317,7 +317,8 @@ TEST(stale_groups_are_reaped_and_living_ones_are_not)
 	kill(pid, SIGKILL);
 	/* Whoever should reap it may take its time: a zombie is gone. */
 	CHECK(waitid(P_PID, (id_t)pid, &(siginfo_t){0}, WEXITED | WNOWAIT) == 0);
-	CHECK(group_exists(c.parent_fd[0], name)); /* control: nobody else removes it */
+	/* Control: the kernel does not remove it. */
+	*ret_theirs = !group_exists(c.parent_fd[0], name);
 	cgroup_reap_stale(&c);
 	CHECK(!group_exists(c.parent_fd[0], name));
 	CHECK(group_exists(c.parent_fd[0], c.name));
@@ -327,6 +328,16 @@ TEST(stale_groups_are_reaped_and_living_ones_are_not)
 	close(up[0]);
 	CHECK_INT(wait_status(pid), 1000 + SIGKILL);
 	cgroup_remove(&c);
+}
+
+/* A supervisor that was killed leaves its group; a later one takes it away, members and all. */
+TEST(stale_groups_are_reaped_and_living_ones_are_not)
+{
+	bool theirs = true;
+
+	for (int i = 0; i < 5 && theirs && !test_failed && !test_skipped; i++)
+		leave_and_reap(&theirs);
+	CHECK(!theirs || test_skipped);
 }
 
 /* The number of a dead supervisor may belong to somebody else by now. */
