@@ -42,7 +42,7 @@ class Interrupted(Exception):
 class Job:
 	"""One program to run and how."""
 
-	def __init__(self, name, argv, env=None, user=None, timeout=300, when="", cwd=None):
+	def __init__(self, name, argv, env=None, user=None, timeout=300, when="", cwd=None, then=None):
 		self.name = name
 		self.argv = argv
 		self.env = env or {}
@@ -50,6 +50,7 @@ class Job:
 		self.timeout = timeout
 		self.when = when  # "", "serial" or "alone"
 		self.cwd = cwd
+		self.then = then # what can be run once this has passed: a function that returns jobs
 
 
 class Outcome:
@@ -150,6 +151,34 @@ class Tally:
 		self.say(f"\n{seconds:.0f} s" + (f", {len(self.flaky)} flaky" if self.flaky else ""))
 		self.say(f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped")
 		return 1 if self.failed or not self.passed else 0
+
+
+class Queue:
+	"""What is still to be run; in the end what has to be run alone is left."""
+
+	def __init__(self, jobs):
+		self.left, self.running = list(jobs), []
+		self.changed = threading.Condition()
+
+	def take(self):
+		"""The next program, or None; waits while one runs that may bring others."""
+		with self.changed:
+			while True:
+				serial = any(j.when == "serial" for j in self.running)
+				kinds = ("",) if serial else ("serial", "") # their chain is the longest
+				job = next((j for k in kinds for j in self.left if j.when == k), None)
+				if job:
+					self.left.remove(job)
+					self.running.append(job)
+				if job or not any(j.then for j in self.running):
+					return job
+				self.changed.wait()
+
+	def done(self, job, more):
+		with self.changed:
+			self.running.remove(job)
+			self.left += more
+			self.changed.notify_all()
 
 
 class Runner:
@@ -270,31 +299,22 @@ class Runner:
 
 	def once(self, jobs):
 		"""Everything once, in the order of the theory above; what each came to, as shown."""
-		together = [j for j in jobs if j.when != "alone"]
-		outcomes, serial, lock = [], threading.Lock(), threading.Lock()
+		outcomes, queue = [], Queue(jobs)
 
 		def work():
-			while True:
-				with lock:
-					mine = serial.acquire(blocking=False)
-					job = next((j for j in together if j.when == "serial"), None) if mine else None
-					if job is None:
-						if mine:
-							serial.release()
-						mine = False
-						job = next((j for j in together if j.when != "serial"), None)
-					if job is None or self.stopped:
-						if mine:
-							serial.release()
-						return
-					together.remove(job)
+			while not self.stopped:
+				job = queue.take()
+				if not job:
+					break
+				more = []
 				try:
 					o = self.run(job)
+					self.tally.show(o)
+					outcomes.append(o)
+					if job.then and not o.failures:
+						more = job.then()
 				finally:
-					if mine:
-						serial.release()
-				self.tally.show(o)
-				outcomes.append(o)
+					queue.done(job, more)
 		with concurrent.futures.ThreadPoolExecutor(self.workers) as pool:
 			try:
 				for f in concurrent.futures.as_completed([pool.submit(work) for _ in range(self.workers)]):
@@ -302,12 +322,10 @@ class Runner:
 			except BaseException:
 				self.stop() # here, for leaving the pool waits for its workers
 				raise
-		for job in jobs:
-			if job.when == "alone" or job in together:
-				outcomes.append(self.run(job))
-				self.tally.show(outcomes[-1])
-		order = {id(j): n for n, j in enumerate(jobs)}
-		return sorted(outcomes, key=lambda o: order[id(o.job)])
+		for job in queue.left:
+			outcomes.append(self.run(job))
+			self.tally.show(outcomes[-1])
+		return outcomes
 
 	def repeat(self, jobs, count):
 		"""Each program this often, and no second chance: how a flaky one is found."""

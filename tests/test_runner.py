@@ -117,6 +117,13 @@ def test_serial_ones_do_not_meet_and_alone_is_alone(w):
 	check(text.splitlines()[7].startswith("ok   x/alone"), text)
 
 
+def test_what_passes_may_bring_others(w):
+	def more(n):
+		return lambda: [sh(f"x/more{n}", "echo 'ok - it'"), sh(f"x/alone{n}", "echo 'ok - it'", when="alone")]
+	text = w.run(sh("x/good", "sleep 0.2; echo 'ok - it'", then=more(1)), sh("x/bad", "exit 1", then=more(2)), sh("x/other", "echo 'ok - it'"))
+	check(w.counts() == (4, 1, 0) and "x/more1" in text and "x/alone1" in text and "more2" not in text, text)
+
+
 def test_repeated_there_is_no_second_chance(w):
 	text = w.run(w.fails_once("x/odd"), repeat=4)
 	check(w.status == 1 and w.counts() == (3, 1, 0), text)
