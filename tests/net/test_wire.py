@@ -55,9 +55,10 @@ def half_close(p):
     if p.tier == "process":  # through CONNECT only TLS may pass
         steps = [{**s, "port": 443, "tls": {"alpn": ["http/1.1"]}, "shut": False, "send": [s["send"][-1].replace(
             "\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1)]} for s in steps]
-    for found in (p.inside({"allow": [RAW]}, steps), p.control(steps)):
+    for where, found in (("inside", p.inside({"allow": [RAW]}, steps)), ("outside", p.control(steps))):
         for f, want in zip(found, ("/half", ".....", "x" * 300000, "/b", "hello")):
-            check(f["end"] == "eof" and " 200 " in f["data"] and want in f["data"], {**f, "data": f["data"][:200]})
+            check(f["end"] == "eof" and " 200 " in f["data"] and want in f["data"],
+                  (where, want[:10], {**f, "data": f["data"][:200]}, p.last[1].get("denials"), p.world.requests("raw")))
     if p.tier == "namespace":
         check(len(p.world.requests("raw")) == 2 * (len(steps) + 1), p.world.requests("raw"))
 
