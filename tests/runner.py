@@ -280,6 +280,9 @@ class Runner:
 			if not o.failures:
 				self.tally.count(o)
 		for first in [o for o in outcomes if o.failures]:
+			if first.job.then: # what it brings was not run
+				self.tally.count(first)
+				continue
 			self.tally.say(f"once more, alone: {first.job.name}")
 			second = self.run(first.job)
 			self.tally.show(second)
