@@ -173,7 +173,8 @@ def line(p, *words):
 	return b" ".join(b"'" + w.replace(b"'", b"'\\''") + b"'" for w in p.argv("run", *words)) + b"\n"
 
 
-WORKER = "$PWD/tool daemon >/dev/null 2>&1; echo begun; kill -STOP $$; echo continued; kill -STOP $$; sleep 1000"
+WORKER = ("$PWD/tool daemon >/dev/null 2>&1; echo begun; kill -STOP $$; "
+	"for n in 1 2 3 4 5 6 7 8 9; do echo continued $n; kill -STOP $$; done; sleep 1000")
 
 
 def worker(p):
@@ -213,9 +214,11 @@ def test_a_stopped_run_can_go_on(p, tier):
 		t.expect(b"begun")
 		t.expect(b"Stopped")
 		t.expect(b"PROMPT> ")
-		t.send(b"fg >/dev/null\n")
-		t.expect(b"continued")
-		t.expect(b"Stopped")
+		for n in range(1, 10): # once for each time: what is continued twice goes past its next stop
+			t.send(b"fg >/dev/null\n")
+			t.expect(b"continued %d" % n)
+			t.expect(b"Stopped")
+			t.expect(b"PROMPT> ")
 		check(worker(p), "the worker lives")
 		t.send(b"kill -9 %1\n")
 		wait_for(lambda: not worker(p), "nothing left")

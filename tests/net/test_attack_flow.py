@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # session
-# serial
 """Connections against the gateway: addresses that stand for nothing, odd sockets, floods, and policy in between."""
 import contextlib
 import json

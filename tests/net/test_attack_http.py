@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # session
 # once
-# serial
 """HTTP against the gateway: servers that lie, requests that mean two things, secrets that are sent back."""
 import base64
 import contextlib

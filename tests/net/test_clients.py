@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# serial
 """Real clients, unchanged and without configuration, do their work through the boundary and nothing beside it.
 
 Each case runs one script three times: under a policy that allows it, under one that allows something else, and without

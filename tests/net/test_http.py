@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # session
 # once
-# serial
 """HTTP as it should not be spoken (N13, N15, N17 to N23, N29), and as it should."""
 import json
 import posixpath

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # session
-# serial
 """The gateway's life: killed, starved, slow and many (N27), revoked (N28), asked, published, gone without a trace."""
 import contextlib
 import json

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # session
-# serial
 """What can be reached: names, addresses, resolvers and protocols (N1 to N12, N14, N16, N24 to N26)."""
 import json
 import os

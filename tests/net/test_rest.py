@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# serial
 """A gateway that has nothing to do goes, and the next packet starts another that keeps what was promised (N27)."""
 import os
 import signal

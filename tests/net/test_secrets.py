@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # session: user
-# serial
 """Secrets: the command holds a placeholder, the value goes to one place only (S1 to S6, N30)."""
 import base64
 import json

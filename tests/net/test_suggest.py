@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # session
-# serial
 """What the gateway suggests and asks about: patterns are literal, and a person sees the whole request (L9)."""
 import contextlib
 import json

@@ -151,7 +151,8 @@ static void enforce_starter(struct loop *l)
  */
 static void stop_with_it(struct loop *l)
 {
-	sigset_t stop, old;
+	static const struct timespec at_once;
+	sigset_t stop, cont, old;
 	pid_t warden;
 
 	if (l->kill_ms) { /* it was told to end: no way to put that off */
@@ -169,6 +170,10 @@ static void stop_with_it(struct loop *l)
 	raise(SIGTSTP);
 	sigprocmask(SIG_UNBLOCK, &stop, &old); /* here we stop */
 	sigprocmask(SIG_SETMASK, &old, NULL);
+	/* Handed on below, once: a second one could meet the command in its next stop. */
+	sigemptyset(&cont);
+	sigaddset(&cont, SIGCONT);
+	sigtimedwait(&cont, NULL, &at_once);
 	warden_stop(warden);
 	if (time_is_over(l) || starter_gone(&l->starter) ||
 		diskwatch_look(l->s->disk, clock_ms())) {
