@@ -426,10 +426,13 @@ def scratch_directory():
 	"""A directory for everything of this run; those of runs that were killed are swept up first."""
 	parent = tempfile.gettempdir()
 	for old in glob.glob(os.path.join(glob.escape(parent), SCRATCH + "*")):
-		with contextlib.suppress(OSError), open(os.path.join(old, "lock"), "r+b") as f:
-			fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
-			sweep(old)
-			remove(old)
+		with contextlib.suppress(OSError):
+			if os.lstat(old).st_uid != os.geteuid() or os.path.islink(old):
+				continue # anybody can make such a name
+			with open(os.path.join(old, "lock"), "r+b") as f:
+				fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+				sweep(old)
+				remove(old)
 	made = tempfile.mkdtemp(prefix="." + SCRATCH)
 	with open(os.path.join(made, "lock"), "w+b") as lock:
 		fcntl.flock(lock, fcntl.LOCK_EX)
@@ -447,8 +450,9 @@ def remove(directory):
 	"""Also what tests made unreadable, when they did not come to put it right."""
 	def again(function, path, _):
 		with contextlib.suppress(OSError):
-			os.chmod(os.path.dirname(path), 0o700)
-			os.chmod(path, 0o700)
+			for closed in (os.path.dirname(path), path):
+				if not os.path.islink(closed):
+					os.chmod(closed, 0o700)
 			function(path)
 	shutil.rmtree(directory, onerror=again)
 

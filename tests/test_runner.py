@@ -212,6 +212,25 @@ def test_what_a_killed_run_left_the_next_one_sweeps_up(w):
 		tempfile.tempdir = before
 
 
+def test_what_others_named_like_a_scratch_is_left_alone(w):
+	there, victim = w.path(runner.SCRATCH + "there"), w.path("victim")
+	os.mkdir(victim)
+	os.symlink(victim, w.path(runner.SCRATCH + "link"))
+	os.mkdir(there)
+	for d in (victim, there):
+		with open(os.path.join(d, "lock"), "w", encoding="ascii"):
+			pass
+	if os.geteuid() == 0:
+		os.chown(there, 60900, 60900)
+	before, tempfile.tempdir = tempfile.tempdir, w.directory
+	try:
+		with runner.scratch_directory():
+			check(os.path.exists(os.path.join(victim, "lock")), "where a symlink leads")
+			check(os.path.exists(there) == (os.geteuid() == 0), "another user's is not ours to remove")
+	finally:
+		tempfile.tempdir = before
+
+
 def main():
 	good = True
 	for name, function in [(n, f) for n, f in globals().items() if n.startswith("test_")]:
