@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
@@ -15,11 +16,13 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "os/path.h"
+#include "session/run/gitplain.h"
 
 #define UNREADABLE "an index that cannot be read"
 #define ASTRAY "an index that leads out of the working tree"
 #define STAT_B 40u /* before the name of the object */
 #define FLAG_EXTENDED 0x4000u
+#define FLAG_LENGTH 0x0fffu /* of the name, or this where it is longer */
 #define MODE_DIRECTORY 0040000u
 
 struct index {
@@ -31,6 +34,8 @@ struct index {
 	uint32_t left; /* entries of the block */
 	char name[PATH_MAX];
 	size_t name_n;
+	bool stands_in; /* an entry without a name: it means one of the shared index */
+	const unsigned char *shared; /* the hash in the name of that, or NULL */
 };
 
 static uint32_t be32(const unsigned char *p)
@@ -131,7 +136,7 @@ static const char *entries(struct index *x)
 	x->name_n = 0;
 	for (uint32_t i = 0; i < x->count; i++) {
 		size_t from = x->at, fixed = STAT_B + x->hash_n + 2;
-		bool first, shared;
+		bool first;
 		unsigned flags;
 
 		if (!meets_block(x, &first) || !has(x, fixed))
@@ -145,10 +150,12 @@ static const char *entries(struct index *x)
 		x->at += fixed;
 		if (!take_name(x, from, first))
 			return UNREADABLE;
-		/* Of a split index, one that stands for an entry of the shared one has none. */
-		shared = x->name_n == 0;
-		if (!shared && !fine(x->name, x->name_n,
-				       (be32(x->p + from + 24) & 0170000u) == MODE_DIRECTORY))
+		/* Where the name ends Git learns from here, and not from the NUL. */
+		if ((flags & FLAG_LENGTH) != MIN_OF(x->name_n, (size_t)FLAG_LENGTH))
+			return UNREADABLE;
+		x->stands_in |= x->name_n == 0;
+		if (x->name_n && !fine(x->name, x->name_n,
+					 (be32(x->p + from + 24) & 0170000u) == MODE_DIRECTORY))
 			return ASTRAY;
 	}
 	return x->blocks && (x->left || x->block != x->blocks_n) ? UNREADABLE : NULL;
@@ -172,6 +179,11 @@ static const char *extensions(struct index *x)
 			x->blocks = p + 12;
 			x->blocks_n = (uint32_t)((n - 4) / 8);
 		}
+		if (memcmp(p, "link", 4) == 0) {
+			if (x->shared || n < x->hash_n)
+				return UNREADABLE;
+			x->shared = p + 8;
+		}
 		x->at += n;
 	}
 	if (x->p + x->at != x->end)
@@ -183,10 +195,27 @@ static const char *extensions(struct index *x)
 	return NULL;
 }
 
-const char *gitindex_check(const unsigned char *p, size_t n, size_t hash_n)
+/* The name of the shared index, "" for none: a hash of zeros means none. */
+static void name_shared(const struct index *x, char ret[GITINDEX_SHARED_MAX])
+{
+	bool any = false;
+	int n = snprintf(ret, GITINDEX_SHARED_MAX, "sharedindex.");
+
+	for (size_t i = 0; x->shared && i < x->hash_n; i++) {
+		any |= x->shared[i] != 0;
+		n += snprintf(ret + n, GITINDEX_SHARED_MAX - (size_t)n, "%02x", x->shared[i]);
+	}
+	if (!any)
+		ret[0] = '\0';
+}
+
+const char *gitindex_check(
+	const unsigned char *p, size_t n, size_t hash_n, char ret_shared[GITINDEX_SHARED_MAX])
 {
 	struct index x = {.p = p, .hash_n = hash_n};
 	const char *why;
+
+	ret_shared[0] = '\0';
 
 	if (n < 12 + hash_n || memcmp(p, "DIRC", 4) != 0)
 		return UNREADABLE;
@@ -198,11 +227,14 @@ const char *gitindex_check(const unsigned char *p, size_t n, size_t hash_n)
 	why = entries(&x);
 	if (!why)
 		why = extensions(&x);
+	name_shared(&x, ret_shared);
+	if (!why && x.stands_in && !ret_shared[0])
+		why = UNREADABLE;
 	/* Once more as threads would read it. */
 	return why || !x.blocks ? why : entries(&x);
 }
 
-/* Which hash the repository has: its configuration says so, which the command could not write. */
+/* Which hash the repository has: its configuration says so. 0: nobody can tell. */
 static size_t hash_of(int dir)
 {
 	static const char *const names[] = {"config", "../../config"}; /* of a linked worktree */
@@ -210,22 +242,37 @@ static size_t hash_of(int dir)
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (file_read_at(dir, names[i], &b) >= 0)
-			return strcasestr(buf_str(&b), "objectformat") && strcasestr(buf_str(&b), "sha256")
-				       ? 32
-				       : 20;
+			return gitplain_hash(buf_str(&b), b.len);
 	return 20;
+}
+
+static const char *check_file(
+	int dir, const char *name, size_t hash_n, char ret_shared[GITINDEX_SHARED_MAX])
+{
+	cleanup_fd int in =
+		openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+	cleanup_buf struct buf b = BUF_INIT(GITINDEX_MAX_B);
+	struct stat st;
+
+	if (in < 0 || fstat(in, &st) < 0 || !S_ISREG(st.st_mode) || file_read_fd(in, &b) < 0)
+		return UNREADABLE;
+	return gitindex_check((const unsigned char *)buf_str(&b), b.len, hash_n, ret_shared);
 }
 
 const char *gitindex_beyond(int fd)
 {
-	cleanup_fd int in =
-		openat(fd, "index", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-	cleanup_buf struct buf b = BUF_INIT(GITINDEX_MAX_B);
+	char shared[GITINDEX_SHARED_MAX], more[GITINDEX_SHARED_MAX];
+	const char *why;
 	struct stat st;
+	size_t hash_n;
 
-	if (in < 0)
-		return errno == ENOENT ? NULL : UNREADABLE;
-	if (fstat(in, &st) < 0 || !S_ISREG(st.st_mode) || file_read_fd(in, &b) < 0)
-		return UNREADABLE;
-	return gitindex_check((const unsigned char *)buf_str(&b), b.len, hash_of(fd));
+	if (fstatat(fd, "index", &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
+		return NULL;
+	hash_n = hash_of(fd);
+	why = hash_n ? check_file(fd, "index", hash_n, shared) : UNREADABLE;
+	if (why || !shared[0])
+		return why;
+	/* The rest of a split index; that has no other behind it. */
+	why = check_file(fd, shared, hash_n, more);
+	return why || !more[0] ? why : UNREADABLE;
 }

@@ -14,10 +14,12 @@
 #include <stddef.h>
 
 #define GITINDEX_MAX_B (512u << 20)
+#define GITINDEX_SHARED_MAX (sizeof("sharedindex.") + 64)
 
 /* NULL: every path lies in the tree, or there is no index. `fd` is the Git directory. Static text. */
 const char *gitindex_beyond(int fd);
-/* The same of the bytes; hash_n: 20 or 32. */
-const char *gitindex_check(const unsigned char *p, size_t n, size_t hash_n);
+/* The same of the bytes; hash_n: 20 or 32. ret_shared: the file that has the rest of a split index, or "". */
+const char *gitindex_check(
+	const unsigned char *p, size_t n, size_t hash_n, char ret_shared[GITINDEX_SHARED_MAX]);
 
 #endif

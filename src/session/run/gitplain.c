@@ -127,6 +127,66 @@ const char *gitplain_config(const char *text, size_t n)
 	return why;
 }
 
+/* "objectformat" in [extensions], if this line sets it: 20 or 32, or 0 for what croft does not know. */
+static void take_hash(const char *p, const char *end, struct section *s, size_t *hash)
+{
+	static const char key[] = "objectformat";
+	char value[16];
+	size_t n = 0;
+
+	while (p < end && isspace((unsigned char)*p))
+		p++;
+	if (p < end && *p == '[') {
+		p = read_section(p, end, s);
+		if (p)
+			take_hash(p, end, s, hash);
+		else
+			*hash = 0;
+		return;
+	}
+	if (s->sub || strcasecmp(s->name, "extensions") != 0 ||
+		(size_t)(end - p) < sizeof(key) - 1 || strncasecmp(p, key, sizeof(key) - 1) != 0)
+		return;
+	p += sizeof(key) - 1;
+	if (p < end && (isalnum((unsigned char)*p) || *p == '-'))
+		return;
+	for (; p < end && *p != '#' && *p != ';'; p++)
+		if (!strchr(" \t\r\"=", *p) && n + 1 < sizeof(value))
+			value[n++] = *p;
+	value[n] = '\0';
+	*hash = str_eq(value, "sha1") ? 20 : str_eq(value, "sha256") ? 32 : 0;
+}
+
+size_t gitplain_hash(const char *text, size_t n)
+{
+	const char *p = text, *end = text + n;
+	struct section s = {0};
+	size_t hash = 20;
+	bool within = false; /* of a value that the line before began */
+	bool unclear = false, said = false;
+
+	if (memchr(text, '\0', n))
+		return 0;
+	while (p < end && hash) {
+		const char *eol = memchr(p, '\n', (size_t)(end - p)), *last;
+
+		eol = eol ? eol : end;
+		if (!within)
+			take_hash(p, eol, &s, &hash);
+		for (last = eol; last > p && last[-1] == '\r';)
+			last--;
+		/* A comment does not go on, and where one begins in a value is more than is read here. */
+		within = last > p && last[-1] == '\\';
+		unclear |= within && (last - p > 1 && last[-2] == '\\');
+		for (const char *c = p; c < last; c++) {
+			unclear |= within && (*c == '#' || *c == ';');
+			said |= (size_t)(end - c) > 12 && strncasecmp(c, "objectformat", 12) == 0;
+		}
+		p = eol + 1;
+	}
+	return unclear && said ? 0 : hash;
+}
+
 /* ---- the directory ---- */
 
 static const char *check_config(int dir)

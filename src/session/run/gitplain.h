@@ -39,5 +39,7 @@ void gitplain_state_of(const struct stat *st, struct buf *ret, struct timespec *
 bool gitplain_changed(int fd, const struct timespec *since);
 /* NULL: every key is one that executes nothing and leads nowhere. */
 const char *gitplain_config(const char *text, size_t n);
+/* How long the names of its objects are, by its configuration: 20 or 32 bytes; 0: it does not say clearly. */
+size_t gitplain_hash(const char *text, size_t n);
 
 #endif
