@@ -190,6 +190,12 @@ enum access policy_cap(
 	return cap ? cap->cap : ACCESS_WRITE;
 }
 
+bool policy_rule_grants(const struct policy *p, const struct policy_rule *r, const char *path)
+{
+	return !r->glob && str_eq(r->path, path) &&
+	       !(p->unapproved && r->origin.layer == LAYER_PROJECT);
+}
+
 /* ---- names that run on the host ---- */
 
 const char policy_held_origin[] = "it runs on your machine";

@@ -141,6 +141,7 @@ struct policy {
 	bool indexed;           /* made by policy_resolve(): rules sorted, `globs` complete */
 	uint32_t *globs;        /* which rules are patterns */
 	bool gits;              /* some rule is of a Git directory */
+	bool unapproved;        /* nobody approved the project's rules: see policy_rule_grants() */
 	bool hold;              /* names that run on the host are read-only: policy_hold() */
 	const char *hold_home;
 	const char *hold_not; /* except in this directory; NULL: everywhere */
@@ -232,6 +233,11 @@ void policy_hold(struct policy *p, const char *home, const char *except);
 enum gitname policy_git_name(const struct policy *p, const char *path);
 /* Is this rule what policy_access() answers for the names that such a grant holds? */
 bool policy_rule_is_git(const struct policy_rule *r);
+/*
+ * Does this rule grant the very thing that it names, where more hangs on a name than the access level (a host
+ * service's socket)? What nobody approved only narrows, so it names nothing.
+ */
+bool policy_rule_grants(const struct policy *p, const struct policy_rule *r, const char *path);
 /* The end, in a path, of the name that a rule of policy_hold() holds; 0: it is another rule. */
 size_t policy_rule_holds(const struct policy_rule *r, const char *path);
 void policy_done(struct policy *p);

@@ -21,6 +21,15 @@
 
 #define SCRATCH_B (40u << 10) /* enough for the built-in layers alone */
 
+/* What is denied by its name has no other rule: one path, one rule. */
+static bool is_denied(const struct policy_fixed *fixed, const struct policy_rule *r)
+{
+	for (const struct policy_fixed *f = fixed; f->path; f++)
+		if (f->deny && !r->glob && str_eq(f->path, r->path))
+			return true;
+	return false;
+}
+
 int policy_present(struct policy *ret, struct policy *p, const bool *skip,
 	const struct policy_fixed *fixed, struct err *e)
 {
@@ -34,7 +43,7 @@ int policy_present(struct policy *ret, struct policy *p, const bool *skip,
 		return err_set(e, ENOMEM, "settle the policy");
 	live.rules_n = 0;
 	for (size_t i = 0; i < p->rules_n; i++)
-		if (!skip[i] || !p->rules[i].optional)
+		if ((!skip[i] || !p->rules[i].optional) && !is_denied(fixed, &p->rules[i]))
 			live.rules[live.rules_n++] = p->rules[i];
 	for (const struct policy_fixed *f = fixed; f->path; f++) {
 		struct policy_rule *r = &live.rules[live.rules_n];
@@ -418,7 +427,11 @@ static int resolve(struct policy *ret, struct selection *sel, bool project_trust
 		policy_hold(&wide, sel->ctx->home, NULL);
 		r = policy_not_wider(&base, &wide, project, e);
 	}
-	return r < 0 ? r : combine_selected(ret, sel, true, true, e);
+	if (r == 0)
+		r = combine_selected(ret, sel, true, true, e);
+	if (r == 0)
+		ret->unapproved = project && !project_trusted;
+	return r;
 }
 
 int policy_resolve(struct policy *ret, struct policy_layer *const *layers, size_t n,

@@ -50,7 +50,7 @@ static int look(struct search *s, const char *text, struct err *e)
 		return 0;
 	if ((s->except && is_within(s->except, path)) ||
 		policy_access(s->p, path, &rule) == ACCESS_DENY || !rule ||
-		(!rule->glob && str_eq(rule->path, path)) || lstat(path, &st) < 0 ||
+		policy_rule_grants(s->p, rule, path) || lstat(path, &st) < 0 ||
 		!S_ISSOCK(st.st_mode) || strlist_has(s->ret, path))
 		return 0;
 	if (!strlist_add(s->ret, path))
