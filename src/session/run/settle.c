@@ -16,6 +16,7 @@
 #include "session/config/sockets.h"
 #include "session/run/boundary.h"
 #include "session/run/staged.h"
+#include "session/screen/screen.h"
 
 /* As policy_present(), without what means nothing in a staged workspace. */
 static int settle_staged(struct policy *ret, struct policy *p, bool *skip,
@@ -64,6 +65,18 @@ static bool is_there(struct lookup *l, const char *path)
 	return r == LOOKUP_UNPLAIN ? lstat(path, &st) == 0 : r >= 0;
 }
 
+/* One that croft executes, which may be absent. */
+struct program {
+	char path[POLICY_PATH_MAX], real[PATH_MAX];
+};
+
+static struct policy_fixed program_fixed(struct program *x)
+{
+	bool absent = !realpath(x->path, x->real);
+
+	return (struct policy_fixed){.path = absent ? x->path : x->real, .absent = absent};
+}
+
 /* Rules that hold only if their path is present: look once, before anything depends on them. */
 static int settle_policy(struct policy *ret, const struct run_request *q, const struct held *held,
 	const struct strlist *sockets, struct err *e)
@@ -71,11 +84,12 @@ static int settle_policy(struct policy *ret, const struct run_request *q, const 
 	struct policy *p = q->policy;
 	cleanup_free bool *skip = calloc(p->rules_n + 1, sizeof(*skip));
 	cleanup_free struct policy_fixed *fixed =
-		calloc(held->paths.n + sockets->n + 3, sizeof(*fixed));
-	char own[POLICY_PATH_MAX], gateway[POLICY_PATH_MAX], real[PATH_MAX];
+		calloc(held->paths.n + sockets->n + 4, sizeof(*fixed));
+	char own[POLICY_PATH_MAX];
+	struct program gateway, screen;
 	cleanup_lookup struct lookup lookup = LOOKUP_INIT;
 	size_t fixed_n = 0;
-	struct err no_gateway = ERR_INIT;
+	struct err ignored = ERR_INIT;
 	struct stat st;
 	ssize_t n;
 
@@ -84,19 +98,15 @@ static int settle_policy(struct policy *ret, const struct run_request *q, const 
 	for (size_t i = 0; i < p->rules_n; i++)
 		skip[i] = p->rules[i].optional && !p->rules[i].glob &&
 			  !is_there(&lookup, p->rules[i].path);
-	/*
-	 * The programs that will set up the next sandbox are not for this one to replace, or to put
-	 * there.
-	 */
+	/* The programs of the next sandbox are not for this one to replace, or to put there. */
 	n = readlink("/proc/self/exe", own, sizeof(own) - 1);
 	own[n > 0 ? n : 0] = '\0';
 	if (n > 0 && lstat(own, &st) == 0)
 		fixed[fixed_n++].path = own;
-	if (fixed_n && network_program(gateway, sizeof(gateway), &no_gateway) == 0) {
-		fixed[fixed_n].absent = !realpath(gateway, real);
-		fixed[fixed_n].path = fixed[fixed_n].absent ? gateway : real;
-		fixed_n++;
-	}
+	if (fixed_n && network_program(gateway.path, sizeof(gateway.path), &ignored) == 0)
+		fixed[fixed_n++] = program_fixed(&gateway);
+	if (fixed_n && screen_program(screen.path, sizeof(screen.path), &ignored) == 0)
+		fixed[fixed_n++] = program_fixed(&screen);
 	for (size_t i = 0; i < held->paths.n; i++)
 		fixed[fixed_n++] = (struct policy_fixed){.path = held->paths.v[i], .runs = true};
 	for (size_t i = 0; i < sockets->n; i++)
