@@ -85,6 +85,12 @@ static bool write_all(int fd, const char *p, size_t n)
 
 		if (w < 0 && errno == EINTR)
 			continue;
+		if (w < 0 && errno == EAGAIN) { /* whoever started us made it so */
+			struct pollfd room = {.fd = fd, .events = POLLOUT};
+
+			poll(&room, 1, -1);
+			continue;
+		}
 		if (w <= 0)
 			return false;
 		p += w;
@@ -93,15 +99,17 @@ static bool write_all(int fd, const char *p, size_t n)
 	return true;
 }
 
-/* Nobody reads what we write: who only looks ends, and the process learns of it as by a broken pipe. */
+/* What we write arrives nowhere: who only looks ends, and the process learns of it as by a broken pipe. */
 static void unread(struct joined *x, const struct croft_event *e)
 {
-	bool first = !x->unread[e->stream == 2];
+	bool first = !x->unread[e->stream == 2], gone = errno == EPIPE;
 
+	if (first && !gone)
+		fprintf(stderr, "croft: cannot write the output: %s\n", strerror(errno));
 	x->unread[e->stream == 2] = true;
 	if (!x->j->argv) {
 		x->over = true;
-		x->code = 128 + SIGPIPE;
+		x->code = gone ? 128 + SIGPIPE : CROFT_EXIT_FAILED;
 	} else if (first) {
 		croft_process_end_output(x->s, x->process, e->stream);
 	}
@@ -286,10 +294,11 @@ static void on_signal(struct joined *x)
 				croft_process_resize(x->s, x->process, rows, cols);
 		} else if (!x->j->argv && x->j->plain && si.ssi_signo == SIGINT) {
 			let_go(x);
-		} else if (!x->j->argv || x->ending) { /* there is no process that is ours to end */
+		} else if (!x->j->argv || x->ending || !x->started) {
+			/* Nothing of ours runs; what may begin yet ends with the connection. */
 			x->over = true;
 			x->code = 128 + (int)si.ssi_signo;
-		} else if (x->started) {
+		} else {
 			croft_process_signal(x->s, x->process, (int)si.ssi_signo, CROFT_TO_GROUP);
 		}
 	}
@@ -310,6 +319,7 @@ static void turn(struct joined *x)
 		p[2].fd = 0;
 	if (poll(p, 4, -1) < 0 && errno != EINTR) {
 		x->over = true;
+		x->code = CROFT_EXIT_FAILED;
 		return;
 	}
 	if (p[3].revents) { /* as without a session: the end of the connection ends the process */
