@@ -107,11 +107,14 @@ int session_link_fill(struct session_link *l)
 int session_link_next(struct session_link *l, struct session_frame *ret)
 {
 	size_t left = l->in.len - l->in_off;
-	struct unpack u = unpack_of(l->in.data + l->in_off, left);
-	uint32_t n = unpack_u32(&u), type = unpack_u32(&u);
+	uint32_t n, type;
+	struct unpack u;
 
 	if (left < HEAD_B)
 		return 0;
+	u = unpack_of(l->in.data + l->in_off, left);
+	n = unpack_u32(&u);
+	type = unpack_u32(&u);
 	if (n > SESSION_BODY_MAX || type == 0 || type >= SESSION_TYPE_NUM)
 		return -EPROTO;
 	if (left - HEAD_B < n)

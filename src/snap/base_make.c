@@ -157,11 +157,11 @@ struct index_line {
 static int index_line(struct checkout *co, size_t *at, struct index_line *ret)
 {
 	const struct buf *b = &co->listing;
-	const char *s = b->data + *at;
-	const char *tab, *space;
+	const char *s, *tab, *space;
 
 	if (*at >= b->len)
 		return 0;
+	s = b->data + *at;
 	*at += strlen(s) + 1;
 	tab = strchr(s, '\t');
 	space = tab && strlen(s) > 9 ? strchr(s + 9, ' ') : NULL;

@@ -259,10 +259,12 @@ void process_message(struct process *p, struct wire_msg *m)
 		return;
 	switch (m->type) {
 	case WIRE_STARTED:
-		on_started(p, m);
+		if (!p->told_started)
+			on_started(p, m);
 		break;
 	case WIRE_FAILED:
-		on_failed(p, m);
+		if (!p->told_started)
+			on_failed(p, m);
 		break;
 	case WIRE_EXIT:
 		if (p->state == PROCESS_RUNNING)
