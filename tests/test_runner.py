@@ -166,28 +166,30 @@ runner.ENDING_S = 1
 try:
 	with runner.interruptible(), runner.scratch_directory() as scratch:
 		print(scratch, flush=True)
-		jobs = [Job(f"x/{n}", ["sh", "-c", "trap '' TERM; setsid sleep 1000 & mkdir -m 0 shut; echo; wait; sleep 1000"]) for n in range(3)]
+		how = sys.argv[2]
+		jobs = [Job(f"x/{n}", ["sh", "-c", "trap '' TERM; setsid sleep 1000 & mkdir -m 0 shut; echo; wait; sleep 1000"], when=how) for n in range(3)]
 		Runner(Tally(), scratch, scratch, scratch, 2).run_all(jobs)
 except runner.Interrupted:
 	sys.exit(42)
 """
 
 
-def begun(w):
+def begun(w, when=""):
 	"""A run of its own that hangs, with everything started: (process, its scratch)."""
-	p = subprocess.Popen([sys.executable, "-c", INTERRUPTED, HERE], stdout=subprocess.PIPE,
+	least = 2 if when else 4
+	p = subprocess.Popen([sys.executable, "-c", INTERRUPTED, HERE, when], stdout=subprocess.PIPE,
 		env={**os.environ, "TMPDIR": w.directory}, text=True)
 	scratch = p.stdout.readline().strip()
 	end = time.monotonic() + 60
-	while len(runner.holders(scratch)) < 4 and time.monotonic() < end:
+	while len(runner.holders(scratch)) < least and time.monotonic() < end:
 		time.sleep(0.01)
-	check(len(runner.holders(scratch)) >= 4, "two programs and what they started", runner.holders(scratch))
+	check(len(runner.holders(scratch)) >= least, "programs and what they started", runner.holders(scratch))
 	return p, scratch
 
 
 def test_interrupted_nothing_is_left(w):
-	for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-		p, scratch = begun(w)
+	for s, when in ((signal.SIGINT, ""), (signal.SIGTERM, "serial"), (signal.SIGHUP, ""), (signal.SIGINT, "alone")):
+		p, scratch = begun(w, when)
 		p.send_signal(s)
 		check(p.wait(60) == 42, p.returncode)
 		p.stdout.close()
