@@ -238,6 +238,8 @@ bool policy_rule_is_git(const struct policy_rule *r);
  * service's socket)? What nobody approved only narrows, so it names nothing.
  */
 bool policy_rule_grants(const struct policy *p, const struct policy_rule *r, const char *path);
+/* Is `path` equal to `dir` or below it? Both absolute and normalised. */
+bool path_within(const char *dir, const char *path);
 /* The end, in a path, of the name that a rule of policy_hold() holds; 0: it is another rule. */
 size_t policy_rule_holds(const struct policy_rule *r, const char *path);
 void policy_done(struct policy *p);

@@ -170,8 +170,6 @@ bool glob_reaches(const char *pattern, const char *path);
 /* Remove escapes in place. */
 void glob_unescape(char *s);
 unsigned path_depth(const char *path);
-/* Is `path` equal to `dir` or below it? */
-bool path_within(const char *dir, const char *path);
 
 /* ---- access.c ---- */
 

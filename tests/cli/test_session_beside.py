@@ -6,13 +6,14 @@ import contextlib
 import fcntl
 import json
 import os
+import select
 import signal
 import struct
 
 import envs
 import live
 import sessions
-from harness import alive, check, contains, end, equal, lacks, main, test, text, wait_for
+from harness import DEADLINE_S, alive, check, contains, end, equal, lacks, main, processes, test, text, wait_for
 
 # Draws a screen as an editor does, and waits for a key; shows what it was given.
 FULL_SCREEN = r"""
@@ -228,6 +229,57 @@ def test_who_comes_while_it_ends_has_its_turn(p):
 @test
 def test_who_comes_before_it_has_its_lock_again_keeps_nobody_waiting(p):
 	comes_while_it_ends(p, True)
+
+
+@test
+def test_output_that_does_not_block_is_whole(p):
+	"""Whoever starts croft may make its standard output non-blocking, as node and asyncio do."""
+	with sessions.up(p):
+		out, into = os.pipe()
+		os.set_blocking(into, False)
+		r = p.start("exec", "-q", "fix", "--", "head", "-c", "3000000", "/dev/zero", stdout=into)
+		os.close(into)
+		got = 0
+		with os.fdopen(out, "rb") as f:
+			select.select([f], [], [])  # it is full soon, and then waits for us
+			while piece := f.read(1 << 16):
+				got += len(piece)
+		equal((r.wait(DEADLINE_S), got), (0, 3000000), "what arrived")
+		end(r)
+
+
+@test
+def test_output_that_cannot_be_written_is_told(p):
+	with sessions.up(p):
+		number = sessions.detach(p, "echo", "hello")
+		sessions.logged(p, number, "hello")
+		with open("/dev/full", "wb") as full:
+			r = p.croft("logs", "fix", str(number), stdout=full)
+		equal(r.rc, 125, "exit status")
+		contains(r.err, b"cannot write the output: No space left on device")
+
+
+@test
+def test_a_signal_before_the_command_began_ends_the_wait(p):
+	"""The session is stopped, so nothing can begin; what begins afterwards ends with who asked for it."""
+	with sessions.up(p):
+		pid, seconds = live.family(p, "fix").session, str(1000000 + os.getpid())
+
+		def takes_signals(of):
+			with open(f"/proc/{of}/status", encoding="ascii", errors="replace") as f:
+				blocked = [line.split()[1] for line in f if line.startswith("SigBlk:")]
+			return int(blocked[0], 16) >> (signal.SIGTERM - 1) & 1
+		os.kill(pid, signal.SIGSTOP)
+		try:
+			r = p.start("exec", "-q", "fix", "--", "sleep", seconds)
+			wait_for(lambda: asks(r.pid) and takes_signals(r.pid), "it waits for the session")
+			r.send_signal(signal.SIGTERM)
+			equal(r.wait(DEADLINE_S), 143, "exit status")
+			end(r)
+		finally:
+			os.kill(pid, signal.SIGCONT)
+		sessions.sh(p, "true")
+		wait_for(lambda: not processes(seconds.encode()), "nothing of it runs")
 
 
 main()

@@ -88,6 +88,37 @@ def in_workspace(p):
             s.close()
 
 
+@harness.case("I14-named-by-project", tiers=("namespace",))
+def named_by_project(p):
+    """A croft.yaml that nobody approved names a socket: it stays masked. Approved, or by an option: reached."""
+    direct, below = p.path("db.sock"), os.path.join(p.outside, "agent.sock")
+    services = [Service(direct, p.token), Service(below, p.token)]
+    for path in (direct, below):
+        p.user.own(path)
+    own = p.write(os.path.join(p.dir, "own.yaml"), "version: 1\nfilesystem: {read: [%s]}\n" % p.outside)
+    try:
+        for access in ("read", "write", "read-if-present", "write-if-present"):
+            p.write("croft.yaml", "version: 1\nfilesystem: {%s: [./db.sock]}\n" % access)
+            r = reach(p, direct, "--direct")
+            check(p.token not in r.out and ("refused" in r.out or r.rc == 126), "reached (%s): %s" % (access, r))
+        p.write("croft.yaml", "version: 1\nfilesystem: {read: [%s]}\n" % below)
+        for options in (("--policy", own), ("--policy", own, "--direct")):
+            r = reach(p, below, *options)
+            check(p.token not in r.out and ("refused" in r.out or r.rc == 126), "reached %s: %s" % (options, r))
+        if harness.IN_SESSION:
+            return  # the environment has a copy of the socket, which nobody serves
+        p.write("croft.yaml", "version: 1\nfilesystem: {write: [./db.sock]}\n")
+        r = reach(p, direct, "--direct", "--write", direct)
+        check(p.token in r.out, "granted by an option and refused: %s" % r)
+        r = p.plain(harness.croft, "policy", "trust", "croft.yaml")
+        check(r.rc == 0, "not approved: %s" % r)
+        r = reach(p, direct, "--direct")
+        check(p.token in r.out, "approved and refused: %s" % r)
+    finally:
+        for s in services:
+            s.close()
+
+
 @harness.case("I14-own-sockets", tiers=("namespace",))
 def own_sockets(p):
     """What the sandbox makes itself it can use, and make again in the next run."""

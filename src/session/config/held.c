@@ -29,13 +29,6 @@ struct search {
 	int fd;
 };
 
-static bool is_within(const char *dir, const char *path)
-{
-	size_t n = strlen(dir);
-
-	return n == 1 || (strncmp(dir, path, n) == 0 && (path[n] == '/' || !path[n]));
-}
-
 static void add(struct search *s, const char *path, const struct stat *st)
 {
 	if (S_ISLNK(st->st_mode))
@@ -104,7 +97,7 @@ static void look_at_home(struct search *s)
 	struct search at = *s;
 
 	at.tree = s->home;
-	if (!is_within(s->tree, s->home) && !is_within(s->home, s->tree))
+	if (!path_within(s->tree, s->home) && !path_within(s->home, s->tree))
 		return;
 	for (size_t i = 0; i < runs_table_n; i++) {
 		char path[POLICY_PATH_MAX];
@@ -112,7 +105,7 @@ static void look_at_home(struct search *s)
 		if (runs_table[i].hold != HOLD_AT_HOME)
 			continue;
 		snprintf(path, sizeof(path), "%s/%s", s->home, runs_table[i].pattern);
-		if (is_within(s->tree, path))
+		if (path_within(s->tree, path))
 			look(&at, runs_table[i].pattern);
 	}
 }
@@ -163,7 +156,7 @@ static int refuse_unmeant(const struct policy_rule *r, const struct search *s, s
 	buf_addf(&at, "%s", r->origin.file ? r->origin.file : "policy");
 	if (r->origin.line)
 		buf_addf(&at, ":%u", r->origin.line);
-	if (s->workspace && is_within(s->workspace, r->path))
+	if (s->workspace && path_within(s->workspace, r->path))
 		buf_adds(&view, "let changes be staged (without --direct)");
 	else if (buf_adds(&view, "give a private copy with "), !r->glob)
 		policy_path_option(&view, "--view", r->path);
@@ -218,7 +211,7 @@ static void look_at_grant(struct search *s, const struct policy_rule *r)
 		s->held->broker = true; /* what it will match is not known yet */
 		return;
 	}
-	if (is_within(r->path, s->home) || runs_held_below(r->path, s->home))
+	if (path_within(r->path, s->home) || runs_held_below(r->path, s->home))
 		s->held->broker = true;
 	fd = open(r->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
@@ -243,7 +236,7 @@ int held_find(struct held *ret, struct policy *p, const char *home, const char *
 	for (size_t i = 0; i < p->rules_n; i++) {
 		const struct policy_rule *r = &p->rules[i];
 
-		if (r->access != ACCESS_WRITE || (except && is_within(except, r->path)))
+		if (r->access != ACCESS_WRITE || (except && path_within(except, r->path)))
 			continue;
 		if (refuse_unmeant(r, &s, e) < 0)
 			return -e->errnum;

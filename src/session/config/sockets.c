@@ -23,17 +23,10 @@ struct search {
 	unsigned left;        /* entries */
 };
 
-static bool is_within(const char *dir, const char *path)
-{
-	size_t n = strlen(dir);
-
-	return n == 1 || (strncmp(dir, path, n) == 0 && (path[n] == '/' || !path[n]));
-}
-
 /* A grant that somebody wrote, or a tree that is written in place. */
 static bool is_grant(const struct search *s, const struct policy_rule *r)
 {
-	if (r->access == ACCESS_DENY || r->glob || (s->except && is_within(s->except, r->path)))
+	if (r->access == ACCESS_DENY || r->glob || (s->except && path_within(s->except, r->path)))
 		return false;
 	return r->access == ACCESS_WRITE ||
 	       (r->origin.layer != LAYER_PROFILE && r->origin.layer != LAYER_FLOOR);
@@ -48,7 +41,7 @@ static int look(struct search *s, const char *text, struct err *e)
 
 	if (policy_path_normalise(&path, text, &ignored) < 0)
 		return 0;
-	if ((s->except && is_within(s->except, path)) ||
+	if ((s->except && path_within(s->except, path)) ||
 		policy_access(s->p, path, &rule) == ACCESS_DENY || !rule ||
 		policy_rule_grants(s->p, rule, path) || lstat(path, &st) < 0 ||
 		!S_ISSOCK(st.st_mode) || strlist_has(s->ret, path))

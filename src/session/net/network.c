@@ -60,24 +60,17 @@ int network_program(char *ret, size_t size, struct err *e)
 	return 0;
 }
 
-static int find_gateway(struct network *n, const struct policy *p, struct err *e)
+static int find_gateway(struct network *n, struct err *e)
 {
 	int r = network_program(n->program, sizeof(n->program), e);
-	char real[PATH_MAX];
 
 	if (r < 0)
 		return r;
 	n->program_fd = open(n->program, O_PATH | O_CLOEXEC);
-	if (n->program_fd < 0 || access(n->program, X_OK) < 0 || !realpath(n->program, real))
+	if (n->program_fd < 0 || access(n->program, X_OK) < 0)
 		return err_refuse(e,
 			"the policy has network rules, but croft-gateway, which carries them, is "
 			"not installed (%s); install it, or remove the rules",
-			n->program);
-	/* Files are made read-only, wherever they are; a symlink cannot be. */
-	if (!str_eq(n->program, real) && policy_access(p, n->program, NULL) == ACCESS_WRITE)
-		return err_refuse(e,
-			"%s is a symlink that the sandbox could change, and croft would start what "
-			"it leads to; put a copy of croft-gateway there, or croft elsewhere",
 			n->program);
 	return 0;
 }
@@ -179,7 +172,7 @@ static void prepare_watch(struct network *n, const struct policy *p)
 {
 	struct err e = ERR_INIT;
 
-	if (find_gateway(n, p, &e) == 0 && (network_own(n) || open_proxy(n, &e) == 0))
+	if (find_gateway(n, &e) == 0 && (network_own(n) || open_proxy(n, &e) == 0))
 		return;
 	n->policy = NULL;
 	n->state = NETWORK_NONE;
@@ -215,7 +208,7 @@ int network_prepare(struct network *n, const struct policy *p, const struct engi
 		prepare_watch(n, p);
 		return 0;
 	}
-	if ((r = find_gateway(n, p, e)) < 0 || (r = make_placeholders(n, project, e)) < 0 ||
+	if ((r = find_gateway(n, e)) < 0 || (r = make_placeholders(n, project, e)) < 0 ||
 		(r = open_published(n, e)) < 0)
 		return r;
 	return network_own(n) ? 0 : open_proxy(n, e);

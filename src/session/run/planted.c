@@ -45,13 +45,6 @@ struct look {
 	struct timespec newest; /* change that was met before the command */
 };
 
-static bool is_within(const char *dir, const char *path)
-{
-	size_t n = strlen(dir);
-
-	return n == 1 || (strncmp(dir, path, n) == 0 && (path[n] == '/' || !path[n]));
-}
-
 static bool is_since(const struct look *l, const struct stat *st)
 {
 	const struct timespec *t = l->s->since;
@@ -64,7 +57,7 @@ static bool is_since(const struct look *l, const struct stat *st)
 static bool was_open(const struct look *l, const char *path)
 {
 	return policy_access(l->s->policy, path, NULL) == ACCESS_WRITE &&
-	       !(l->s->except && is_within(l->s->except, path));
+	       !(l->s->except && path_within(l->s->except, path));
 }
 
 static struct planted_name *keep(struct look *l, const char *path, const char *why)
@@ -72,7 +65,7 @@ static struct planted_name *keep(struct look *l, const char *path, const char *w
 	struct planted *p = l->to;
 
 	for (size_t i = 0; i < p->n; i++)
-		if (str_eq(p->v[i].path, path) || (!p->v[i].git && is_within(p->v[i].path, path)))
+		if (str_eq(p->v[i].path, path) || (!p->v[i].git && path_within(p->v[i].path, path)))
 			return NULL; /* told, or below a directory that was */
 	if (p->n == PLANTED_MAX) {
 		p->beyond++;
@@ -487,7 +480,7 @@ static void look_at_trees(struct look *l)
 	for (size_t i = 0; i < s->policy->rules_n; i++) {
 		const struct policy_rule *r = &s->policy->rules[i];
 
-		if (r->access != ACCESS_WRITE || (s->except && is_within(s->except, r->path)))
+		if (r->access != ACCESS_WRITE || (s->except && path_within(s->except, r->path)))
 			continue;
 		if (r->git) { /* what else is in it was held */
 			cleanup_fd int fd = path_open(

@@ -70,11 +70,22 @@ struct program {
 	char path[POLICY_PATH_MAX], real[PATH_MAX];
 };
 
-static struct policy_fixed program_fixed(struct program *x)
+/* Files are made read-only, wherever they are; a symlink cannot be. */
+static int hold_program(struct program *x, const struct run_request *q, struct policy_fixed *ret,
+	struct err *e)
 {
 	bool absent = !realpath(x->path, x->real);
+	const char *harmless = boundary_harmless(q);
 
-	return (struct policy_fixed){.path = absent ? x->path : x->real, .absent = absent};
+	if (!absent && !str_eq(x->path, x->real) &&
+		policy_access(q->policy, x->path, NULL) == ACCESS_WRITE &&
+		!(harmless && path_within(harmless, x->path)))
+		return err_refuse(e,
+			"%s is a symlink that the sandbox could change, and croft would start what "
+			"it leads to; put a copy of the program there, or croft elsewhere",
+			x->path);
+	*ret = (struct policy_fixed){.path = absent ? x->path : x->real, .absent = absent};
+	return 0;
 }
 
 /* Rules that hold only if their path is present: look once, before anything depends on them. */
@@ -103,10 +114,12 @@ static int settle_policy(struct policy *ret, const struct run_request *q, const 
 	own[n > 0 ? n : 0] = '\0';
 	if (n > 0 && lstat(own, &st) == 0)
 		fixed[fixed_n++].path = own;
-	if (fixed_n && network_program(gateway.path, sizeof(gateway.path), &ignored) == 0)
-		fixed[fixed_n++] = program_fixed(&gateway);
-	if (fixed_n && screen_program(screen.path, sizeof(screen.path), &ignored) == 0)
-		fixed[fixed_n++] = program_fixed(&screen);
+	if (fixed_n && network_program(gateway.path, sizeof(gateway.path), &ignored) == 0 &&
+		hold_program(&gateway, q, &fixed[fixed_n++], e) < 0)
+		return -e->errnum;
+	if (fixed_n && screen_program(screen.path, sizeof(screen.path), &ignored) == 0 &&
+		hold_program(&screen, q, &fixed[fixed_n++], e) < 0)
+		return -e->errnum;
 	for (size_t i = 0; i < held->paths.n; i++)
 		fixed[fixed_n++] = (struct policy_fixed){.path = held->paths.v[i], .runs = true};
 	for (size_t i = 0; i < sockets->n; i++)
