@@ -139,10 +139,8 @@ static void report_text(const struct land_report *p, struct buf *out)
 	if (!r->paths.n || p->dry_run)
 		return;
 	if (str_eq(p->verb, "apply") && p->v->repo.git_dir)
-		buf_addf(out, "look: git %s; ",
-			oid_is_none(&r->commit) ? "diff"
-			: p->branch             ? "log --all -1"
-						: "show");
+		buf_addf(out, "look: git %s%s%s; ", oid_is_none(&r->commit) ? "diff" : "show",
+			p->branch ? " " : "", p->branch ? p->branch : "");
 	if (str_eq(p->verb, "apply"))
 		buf_addf(out, "take it back out: croft revert %s; evidence: croft log %s\n",
 			p->v->name, p->v->name);

@@ -6,7 +6,7 @@ import json
 import os
 
 from envs import events, git, names, new, refused, repository, work
-from harness import contains, equal, lacks, main, need_tier, test, text
+from harness import contains, equal, lacks, main, native, need_tier, test, text
 
 
 def answer(p, *args):
@@ -113,6 +113,16 @@ def test_advice_outside_of_a_repository(p):
 	new(p, "r")
 	work(p, "echo r > r", "r")
 	contains(text(p.croft("apply", "r").exits(0).out), "look: git diff", "control: in a repository")
+
+
+@test
+def test_the_look_at_a_branch_shows_what_landed_there(p):
+	repository(p)
+	new(p, "b")
+	work(p, "echo landed-here > b", "b")
+	said = text(p.croft("apply", "b", "--branch", "croft/b").exits(0).out)
+	contains(said, "look: git show croft/b;")
+	contains(native(p, "git", "show", "croft/b").stdout, b"landed-here", "what it shows")
 
 
 @test
