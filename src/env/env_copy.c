@@ -146,7 +146,7 @@ int env_start_copy(struct env *v, struct err *e)
 	if (copy_all(layer, to, &st, e) < 0 || point_alternates(v, e) < 0)
 		return -e->errnum;
 	buf_addf(&note,
-		"this file system cannot hold overlay layers: the workspace was copied "
+		"the tier or the file system cannot do with overlays: the workspace was copied "
 		"(%llu files, %llu of them by reference) to %s, where the commands of this environment run",
 		(unsigned long long)st.files, (unsigned long long)st.reflinked, v->copy);
 	strlist_add(&v->notes, buf_str(&note));
