@@ -120,7 +120,6 @@ int croft_session_signal(struct croft *c, const char *name, unsigned process, in
 	return api_ask(c, name, SESSION_SIGNAL, process, &b, JOIN_ANSWER_MS, NULL);
 }
 
-
 int croft_session_start(
 	struct croft *c, const char *name, const struct croft_sandbox_options *o)
 {

@@ -364,7 +364,6 @@ static void offer_value(const struct line *l, const struct grammar *g, const str
 		offer_words(l, o->value);
 }
 
-/* A word of the command itself, by what its usage calls it. */
 static void offer_agents(const struct line *l)
 {
 	offer_names(l, CROFT_NAMES_AGENTS, NULL, "", "agent");
@@ -374,6 +373,7 @@ static void offer_agents(const struct line *l)
 	offer(l, "add", "a data file of your own");
 }
 
+/* A word of the command itself, by what its usage calls it. */
 static void offer_position(const struct line *l, const struct grammar *g, const char *is, int at)
 {
 	static const char *const up[] = {

@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "env/session_journal_impl.h"
+#include "os/clock.h"
 
 /* ---- sets of processes ---- */
 
@@ -110,7 +111,7 @@ struct sbatch *sbatch_room(struct sjournal *j, size_t entry_b, size_t receipt_b,
 		return NULL;
 	b->no = j->batch_next++;
 	b->begin = b->no == 1;
-	b->first_ms = sjournal_now_ms();
+	b->first_ms = clock_ms();
 	b->entries = b->receipts = b->outputs = b->network = b->seal = BUF_INIT(SESSION_TEXT_MAX_B);
 	if (!j->first) {
 		/* Nobody else has appended since: whoever does calls sjournal_flush() before. */

@@ -19,6 +19,7 @@
 #include "base/json.h"
 #include "env/env_impl.h"
 #include "env/session_journal_impl.h"
+#include "os/clock.h"
 #include "os/forced.h"
 #include "os/path.h"
 #include "os/tree.h"
@@ -29,14 +30,6 @@
 #define SESSION_LEFT_MAX_B (1u << 20)
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 #define ROTATE_B (16u << 20) /* by so much the file may have grown */
-
-uint64_t sjournal_now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 /* ---- the file ---- */
 
@@ -365,7 +358,7 @@ int sjournal_poll(struct sjournal *j, bool quiescent, struct err *e)
 
 	if (j->busy && poll(&p, 1, 0) > 0)
 		r = finish(j, e);
-	if (r == 0 && sjournal_due_ms(j) <= sjournal_now_ms())
+	if (r == 0 && sjournal_due_ms(j) <= clock_ms())
 		r = sjournal_seal(j, quiescent, e);
 	return r;
 }

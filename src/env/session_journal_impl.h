@@ -99,7 +99,6 @@ struct sjournal {
 	struct sjob job;
 };
 
-uint64_t sjournal_now_ms(void);
 /* The last batch if it takes so much more, or a new one after it; NULL: no memory. */
 struct sbatch *sbatch_room(struct sjournal *j, size_t entry_b, size_t receipt_b, size_t output_b);
 void sbatch_free(struct sbatch *b);

@@ -22,6 +22,7 @@
 #include "env/journal_event.h"
 #include "env/session_journal_impl.h"
 #include "ledger/chain/entry.h"
+#include "os/clock.h"
 #include "os/forced.h"
 
 #define STACK_B (8u << 20) /* a C library may give a thread as little as 128 KiB */
@@ -343,7 +344,7 @@ int sseal_finish(struct sjournal *j, struct err *e)
 		r = j->job.r;
 	if (r < 0) {
 		b->tried = true;
-		j->retry_ms = sjournal_now_ms() + SJOURNAL_RETRY_MS;
+		j->retry_ms = clock_ms() + SJOURNAL_RETRY_MS;
 		*e = j->job.err;
 		return e->errnum ? -e->errnum : err_set(e, -r, "seal session %s", j->id);
 	}

@@ -16,7 +16,6 @@
 #include "land/land_impl.h"
 #include "git/program.h"
 
-#define COMMITS_MAX 10000u
 
 static int as_user(struct land_job *j, const char *const *argv, struct buf *out, bool any,
 	int *ret_status, struct err *e)

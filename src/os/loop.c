@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "os/clock.h"
 
 #define BATCH_MAX 128
 #define TIMERS_MAX (1u << 20)
@@ -40,14 +41,6 @@ struct loop {
 	struct epoll_event *batch; /* of this turn, NULL between turns */
 	int batch_n;
 };
-
-static uint64_t clock_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
 
 struct loop *loop_new(struct err *e)
 {

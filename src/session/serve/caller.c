@@ -20,8 +20,6 @@
 #include "croft.h"
 #include "session/serve/session_impl.h"
 
-#define FRAMES_A_TURN 64
-
 static void on_ready(void *arg, uint32_t events);
 
 static void free_caller(void *arg)

@@ -153,11 +153,10 @@ struct session {
 	struct outcome outcome;
 	struct watch listener;
 	struct timer reach;
-	struct watch owner; /* ops.fd */
 	struct caller *callers;
 	size_t callers_n, users_n;
 	struct process *processes; /* newest first */
-	size_t alive_n, kept_n;
+	size_t alive_n;
 	uint32_t next_process, next_reaper, next_connection;
 	struct reaper *idle, *busy;
 	size_t idle_n;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* env: commands of a session are recorded whole, in batches, whatever ends croft and when. */
 #include "session_world.h"
+#include "os/clock.h"
 
 #include <signal.h>
 
@@ -50,7 +51,7 @@ TEST(commands_at_once_are_one_event)
 	CHECK(session_end(j, 1, "one", 0, "", NULL) < 0);
 	CHECK_INT(ended.event, 3);
 	CHECK_INT(ended.entry, 4);
-	CHECK(sjournal_due_ms(j) <= sjournal_now_ms() + SJOURNAL_SEAL_MS);
+	CHECK(sjournal_due_ms(j) <= clock_ms() + SJOURNAL_SEAL_MS);
 	CHECK_INT(sjournal_flush(j, true, &w.e), 0);
 	CHECK_INT(sjournal_close(j, &w.e), 0);
 	CHECK(access(log_path(&w), F_OK) < 0);
@@ -451,7 +452,7 @@ TEST(what_the_ledger_does_not_take_is_tried_again)
 	CHECK(j && sjournal_wait(j, &w.e) == 0);
 	CHECK_INT(session_command(j, 1, "one"), 0);
 	world_sh(&w, "mv .git/objects .git/gone");
-	failed_ms = sjournal_now_ms();
+	failed_ms = clock_ms();
 	CHECK(sjournal_flush(j, true, &w.e) < 0 && w.e.msg[0]);
 	CHECK_INT(session_command(j, 2, "two"), 0);
 	CHECK(sjournal_due_ms(j) != UINT64_MAX);
